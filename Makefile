@@ -1,0 +1,53 @@
+# Two commands for everyone: `make demo` and `make test`. The rest is for people who work on icepact.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: setup demo check test matrix bench docs lock clean
+.DEFAULT_GOAL := help
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+setup: $(STAMP)  ## create .venv with everything, download the jars, prepare fast starts
+	@$(BIN)/icepact setup
+
+$(STAMP): requirements.txt requirements-uv.txt pyproject.toml scripts/find-python
+	@scripts/find-python $(PYTHON)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $(STAMP)
+
+demo: setup  ## make a messy table, compact it, show the difference
+	@$(BIN)/icepact demo
+
+check: $(STAMP)  ## format, lint, types, architecture
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	@$(BIN)/mkdocs build --quiet --strict --site-dir $(VENV)/site
+
+test: setup  ## all tests but the long forms
+	@$(BIN)/pytest
+
+matrix: setup  ## every combination of the before/after tests
+	@$(BIN)/pytest tests/spark -m "matrix or not matrix" --all-combinations
+
+bench: setup  ## ratios against rivals, measured here and now
+	@$(BIN)/python -m bench
+
+docs: $(STAMP)  ## serve the documentation
+	@$(BIN)/mkdocs serve
+
+lock: $(STAMP)  ## compile requirements.txt anew
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra dev \
+		--custom-compile-command "make lock" --output-file requirements.txt pyproject.toml
+	@grep '^uv==' requirements.txt | cut -d' ' -f1 | $(BIN)/uv pip compile --quiet --universal --generate-hashes \
+		--custom-compile-command "make lock" --output-file requirements-uv.txt -
+
+clean:  ## remove what make made here
+	@rm -rf $(VENV) site icepact-warehouse

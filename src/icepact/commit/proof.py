@@ -1,0 +1,150 @@
+"""The proof before the commit: what was written is what readers saw. Pure.
+
+Rows that flowed through the scan against rows written and rows in the footers on storage; rows dropped
+against what the deletes can account for; null counts and bounds per column, equal where nothing was
+dropped, contained where rows were.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from icepact.model.errors import ProofFailed
+from icepact.model.rewrite import ColumnFacts, InputFacts, Written
+from icepact.model.table import DataFile, DeleteFile, DeleteKind
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Proof:
+    """What was compared, for the record."""
+
+    rows_in: int
+    rows_dropped: int
+    rows_out: int
+    columns_compared: int
+
+
+def prove(
+    written: Written, files: Sequence[DataFile], deletes: Sequence[DeleteFile], schema: Mapping[str, Any]
+) -> Proof:
+    """Compare, or raise ProofFailed with the first difference."""
+    rows_in = sum(f.rows for f in files)
+    rows_out = sum(f.rows for f in written.files)
+    described = sum(i.rows for i in written.inputs)
+    _same("rows in the manifests read again", described, "rows in the plan", rows_in, written)
+    if sorted(i.path for i in written.inputs) != sorted(f.path for f in files):
+        raise ProofFailed(f"group {written.group_id}: other files were read than planned")
+    _same("rows written", rows_out, "rows read", written.rows_observed, written)
+    for file in written.files:
+        _same(f"bytes of {file.path} on storage", file.stored_size, "bytes described", file.size, written)
+        if file.stored_rows is not None:
+            _same(f"rows in the footer of {file.path}", file.stored_rows, "rows described", file.rows, written)
+    dropped = rows_in - rows_out
+    _dropped_is_accounted_for(dropped, files, deletes, written)
+    return Proof(
+        rows_in=rows_in,
+        rows_dropped=dropped,
+        rows_out=rows_out,
+        columns_compared=_compare_columns(written, _flat_columns(schema), dropped),
+    )
+
+
+def _same(what: str, one: int, other_what: str, other: int, written: Written) -> None:
+    if one != other:
+        raise ProofFailed(f"group {written.group_id}: {what} {one}, {other_what} {other}")
+
+
+def _dropped_is_accounted_for(
+    dropped: int, files: Sequence[DataFile], deletes: Sequence[DeleteFile], written: Written
+) -> None:
+    """Vectors say exactly how many rows go; other deletes say at most how many, or nothing at all."""
+    if dropped < 0:
+        raise ProofFailed(f"group {written.group_id}: {-dropped} more rows were written than there were")
+    attached = {i: deletes[i] for f in files for i in f.deletes}
+    kinds = {d.kind for d in attached.values()}
+    if DeleteKind.EQUALITY in kinds:
+        return
+    records = sum(d.records for d in attached.values())
+    exact = kinds <= {DeleteKind.DV}
+    if dropped > records or (exact and dropped != records):
+        raise ProofFailed(f"group {written.group_id}: {dropped} rows dropped, the deletes account for {records}")
+
+
+# -- columns --------------------------------------------------------------------------------------
+
+
+def _flat_columns(schema: Mapping[str, Any]) -> dict[int, str]:
+    """Primitive columns by field id, those inside lists and maps left out: their counts follow other rules."""
+    found: dict[int, str] = {}
+    for field in schema["fields"]:
+        kind = field["type"]
+        if isinstance(kind, str):
+            found[field["id"]] = kind
+        elif kind.get("type") == "struct":
+            found |= _flat_columns(kind)
+    return found
+
+
+def _compare_columns(written: Written, columns: Mapping[int, str], dropped: int) -> int:
+    outputs = [f.columns for f in written.files if f.columns is not None]
+    if len(outputs) != len(written.files):
+        return 0
+    compared = 0
+    for field_id, kind in columns.items():
+        if not all(field_id in i.columns.nulls for i in written.inputs):
+            continue  # a file from before the column was added, or a column without metrics
+        if not all(field_id in o.nulls for o in outputs):
+            continue
+        compared += 1
+        _compare_nulls(field_id, written, outputs, dropped)
+        _compare_bounds(field_id, kind, written.inputs, outputs, dropped, written.group_id)
+    return compared
+
+
+def _compare_nulls(field_id: int, written: Written, outputs: Sequence[ColumnFacts], dropped: int) -> None:
+    before = sum(i.columns.nulls[field_id] for i in written.inputs)
+    after = sum(o.nulls[field_id] for o in outputs)
+    if not before - dropped <= after <= before:
+        raise ProofFailed(
+            f"group {written.group_id}: column #{field_id} had {before} nulls and has {after}, {dropped} rows dropped"
+        )
+
+
+def _compare_bounds(
+    field_id: int,
+    kind: str,
+    inputs: Sequence[InputFacts],
+    outputs: Sequence[ColumnFacts],
+    dropped: int,
+    group_id: str,
+) -> None:
+    lower_in = _values(kind, [i.columns.lower.get(field_id) for i in inputs if i.rows > i.columns.nulls[field_id]])
+    upper_in = _values(kind, [i.columns.upper.get(field_id) for i in inputs if i.rows > i.columns.nulls[field_id]])
+    lower_out = _values(kind, [o.lower[field_id] for o in outputs if field_id in o.lower])
+    upper_out = _values(kind, [o.upper[field_id] for o in outputs if field_id in o.upper])
+    if not (lower_in and upper_in and lower_out and upper_out):
+        return
+    before, after = (min(lower_in), max(upper_in)), (min(lower_out), max(upper_out))
+    contained = before[0] <= after[0] and after[1] <= before[1]
+    if not contained or (dropped == 0 and before != after):
+        raise ProofFailed(f"group {group_id}: column #{field_id} ranged over {before} and ranges over {after}")
+
+
+def _values(kind: str, bounds: Sequence[str | None]) -> list[Any]:
+    """Bounds as comparable values; none at all if one is missing or of a kind that writers may shorten."""
+    decoded = [None if bound is None else _decode(kind, bytes.fromhex(bound)) for bound in bounds]
+    return [] if any(value is None for value in decoded) else decoded
+
+
+def _decode(kind: str, raw: bytes) -> Any:
+    if kind in {"int", "long", "date"}:
+        return int.from_bytes(raw, "little", signed=True)
+    if kind in {"timestamp", "timestamptz"} and len(raw) == 8:  # 4 bytes: a date that was widened
+        return int.from_bytes(raw, "little", signed=True)
+    if kind in {"float", "double"}:
+        return struct.unpack("<f" if len(raw) == 4 else "<d", raw)[0]
+    if kind.startswith("decimal"):
+        return Decimal(int.from_bytes(raw, "big", signed=True))
+    return None

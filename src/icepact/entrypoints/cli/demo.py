@@ -1,0 +1,113 @@
+"""`icepact demo`: a messy table, its health, the plan, the compaction, and the difference it makes."""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from icepact.entrypoints.cli.render import Renderer
+from icepact.entrypoints.library import Compactor
+from icepact.model.errors import PermanentError
+from icepact.model.sizes import format_size
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TABLE = "demo.events"
+DAYS = 10
+BATCHES = 4
+FILES_PER_DAY_AND_BATCH = 8
+ROWS_PER_BATCH = 150_000
+_EDGES = (16, 64, 256, 1024, 4096, 16384)  # kilobytes
+
+
+def run_demo(compactor: Compactor, renderer: Renderer) -> None:
+    """The whole show; raises if a single row differs."""
+    say = renderer.err.print if renderer.as_json else renderer.out.print
+    with renderer.working("starting Spark"):
+        spark = compactor.spark
+    with renderer.working(f"writing {TABLE}: {BATCHES} batches of small files, then deletes"):
+        _make(spark)
+    with renderer.working("reading it"):
+        before = _facts(spark)
+    if not renderer.as_json:
+        renderer.health(compactor.health(TABLE))
+        say("")
+    plan = compactor.plan(TABLE)
+    if not renderer.as_json:
+        renderer.plan(plan)
+        say("")
+    with renderer.progress(plan) as progress:
+        outcome = compactor.apply(plan, progress=progress)
+    if not renderer.as_json:
+        renderer.outcome(outcome)
+    with renderer.working("reading it again"):
+        after = _facts(spark)
+    if before["rows"] != after["rows"]:
+        raise PermanentError(f"rows differ: {before['rows']} before, {after['rows']} after")
+    where = str(compactor.catalog.embedded)
+    if renderer.as_json:
+        renderer.document({"warehouse": where, "table": TABLE, "same_rows": True, **outcome.to_dict()})
+        return
+    say("")
+    _histogram(say, before["sizes"], after["sizes"])
+    speed = before["seconds"] / after["seconds"]
+    say(f"one query: {before['seconds']:.2f} s -> {after['seconds']:.2f} s ({speed:.1f}x)")
+    say(f"every row is the same: {after['rows'][0]:,} rows, equal sums of whole-row hashes")
+    say(f"the table is {TABLE} in {where}; look at it with: icepact health {TABLE} --warehouse {where}")
+
+
+def _make(spark: "SparkSession") -> None:
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS demo")
+    spark.sql(f"DROP TABLE IF EXISTS {TABLE} PURGE")
+    spark.sql(
+        f"CREATE TABLE {TABLE} (id bigint, day date, user string, amount decimal(10,2), tags array<string>)"
+        " USING iceberg PARTITIONED BY (day) TBLPROPERTIES ('format-version' = '2',"
+        " 'write.delete.mode' = 'merge-on-read', 'write.distribution-mode' = 'none')"
+    )
+    for batch in range(BATCHES):
+        start = batch * ROWS_PER_BATCH
+        (
+            spark.range(start, start + ROWS_PER_BATCH, 1, FILES_PER_DAY_AND_BATCH)
+            .selectExpr(
+                "id",
+                f"date_add(date '2026-01-01', cast(id % {DAYS} as int)) AS day",
+                "concat('user-', id % 5000) AS user",
+                "cast(id % 10000 / 100 as decimal(10,2)) AS amount",
+                "array(concat('tag-', id % 7), if(id % 3 = 0, null, 'web')) AS tags",
+            )
+            .writeTo(TABLE)
+            .option("fanout-enabled", "true")
+            .append()
+        )
+    spark.sql(f"DELETE FROM {TABLE} WHERE id % 11 = 3")
+    spark.sql(f"DELETE FROM {TABLE} WHERE user = 'user-42'")
+
+
+def _facts(spark: "SparkSession") -> dict[str, Any]:
+    hashed = "cast(xxhash64(id, day, user, amount, tags) as decimal(38,0))"
+    rows = tuple(spark.sql(f"SELECT count(*), sum({hashed}) FROM {TABLE}").collect()[0])
+    sizes = [row[0] for row in spark.sql(f"SELECT file_size_in_bytes FROM {TABLE}.data_files").collect()]
+    seconds = []
+    for _ in range(3):
+        started = time.monotonic()
+        spark.sql(f"SELECT user, sum(amount) FROM {TABLE} GROUP BY user ORDER BY 2 DESC LIMIT 10").collect()
+        seconds.append(time.monotonic() - started)
+    return {"rows": rows, "sizes": sizes, "seconds": min(seconds)}
+
+
+def _histogram(say: Any, before: Sequence[int], after: Sequence[int]) -> None:
+    labels = [f"< {format_size(edge * 1024)}" for edge in _EDGES] + [f">= {format_size(_EDGES[-1] * 1024)}"]
+    counts = [_counts(before), _counts(after)]
+    most = max(max(counts[0]), max(counts[1]), 1)
+    say(f"{'file size':>10}   {'before':<34} after")
+    for i, label in enumerate(labels):
+        if counts[0][i] or counts[1][i]:
+            bars = [f"{'█' * max(1, round(24 * c[i] / most)) if c[i] else '':<24} {c[i]:>5}" for c in counts]
+            say(f"{label:>10}   {bars[0]:<34} {bars[1]}")
+
+
+def _counts(sizes: Sequence[int]) -> list[int]:
+    counts = [0] * (len(_EDGES) + 1)
+    for size in sizes:
+        counts[sum(1 for edge in _EDGES if size >= edge * 1024)] += 1
+    return counts

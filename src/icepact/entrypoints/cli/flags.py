@@ -1,0 +1,76 @@
+"""Flags made from the options model, so that names and help exist once; and global options anywhere."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Annotated, Any
+
+import typer
+
+from icepact.model.policy import Options, options
+
+PLANNING = (
+    *("strategy", "target_file_size", "min_file_size", "max_file_size", "min_input_files"),
+    *("max_files", "max_bytes", "where", "branch", "rewrite_all"),
+)
+_TYPES: dict[str, Any] = {"min_input_files": int | None, "max_files": int | None, "rewrite_all": bool}
+_GLOBAL_WITH_VALUE = ("--catalog", "--catalog-uri", "--catalog-type", "--warehouse", "--config")
+_GLOBAL_SWITCHES = ("--json", "--verbose", "-v")
+
+
+def with_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command a flag for each named option; they arrive checked, as one mapping called `given`.
+
+    They are checked here, so that bad input is refused before Spark is started.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def wrapper(*args: Any, **kwargs: Any) -> None:
+            given = {name: kwargs.pop(name) or None if name == "rewrite_all" else kwargs.pop(name) for name in names}
+            options(given)
+            command(*args, given=given, **kwargs)
+
+        own = [p for p in inspect.signature(command).parameters.values() if p.name != "given"]
+        flags = [_flag(name) for name in names]
+        wrapper.__signature__ = inspect.Signature([*own, *flags])  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {p.name: p.annotation for p in (*own, *flags)}
+        return wrapper
+
+    return decorate
+
+
+def _flag(name: str) -> inspect.Parameter:
+    switch = name == "rewrite_all"
+    words = [_spelled(name)] if switch else []
+    annotation: Any = Annotated[
+        _TYPES.get(name, str | None),  # type: ignore[valid-type]
+        typer.Option(*words, help=Options.model_fields[name].description, show_default=False),
+    ]
+    default = False if switch else None
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _spelled(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+_WITH_VALUE = {"--table", "--limit", *(_spelled(name) for name in PLANNING if name != "rewrite_all")}
+
+
+def hoist(arguments: Sequence[str]) -> list[str]:
+    """Move global options to the front, where the parser wants them, so that they may stand anywhere."""
+    front: list[str] = []
+    rest: list[str] = []
+    words = list(arguments)
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            rest += [word, *words]
+            break
+        takes_value = word in _GLOBAL_WITH_VALUE or word in _WITH_VALUE
+        is_global = word in _GLOBAL_SWITCHES or word.split("=", 1)[0] in _GLOBAL_WITH_VALUE
+        (front if is_global else rest).extend([word, *(words[:1] if takes_value else [])])
+        if takes_value:
+            words = words[1:]
+    return front + rest

@@ -1,0 +1,214 @@
+"""`icepact`: the commands."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import click
+import typer
+
+from icepact.entrypoints.cli.flags import PLANNING, hoist, with_options
+from icepact.entrypoints.cli.render import Renderer
+from icepact.entrypoints.library import Compactor
+from icepact.model.errors import BadInput, IcepactError
+from icepact.model.outcome import Status
+
+app = typer.Typer(
+    help="Compact Apache Iceberg tables on Spark. Sizes are written like 512MB.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    epilog="Global options may stand before or after the command.",
+)
+
+
+@dataclass(slots=True)
+class Session:
+    """What the global options ask for."""
+
+    catalog: str | None
+    catalog_uri: str | None
+    catalog_type: str | None
+    warehouse: str | None
+    config: str | None
+    renderer: Renderer
+    verbose: bool
+
+    def compactor(self, *, short: bool = False) -> Compactor:
+        """A compactor for this command; `short` for commands that end before Java's compiler pays off."""
+        return Compactor(
+            catalog=self.catalog,
+            catalog_uri=self.catalog_uri,
+            catalog_type=self.catalog_type,
+            warehouse=self.warehouse,
+            config=self.config,
+            verbose=self.verbose,
+            short=short,
+        )
+
+
+@app.callback()
+def main(
+    context: typer.Context,
+    catalog: Annotated[str | None, typer.Option(help="Name of the catalog.")] = None,
+    catalog_uri: Annotated[str | None, typer.Option(help="Where the catalog is.")] = None,
+    catalog_type: Annotated[str | None, typer.Option(help="rest, hive, jdbc, sql, glue, hadoop.")] = None,
+    warehouse: Annotated[str | None, typer.Option(help="Where its tables are.")] = None,
+    config: Annotated[str | None, typer.Option(help="Configuration file; default icepact.yaml.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show Spark's own log.")] = False,
+) -> None:
+    """Compact Apache Iceberg tables on Spark."""
+    context.obj = Session(
+        catalog=catalog,
+        catalog_uri=catalog_uri,
+        catalog_type=catalog_type,
+        warehouse=warehouse,
+        config=config,
+        renderer=Renderer(as_json=as_json),
+        verbose=verbose,
+    )
+
+
+Table = Annotated[str | None, typer.Argument(help="Table, as in Spark SQL: db.table.", show_default=False)]
+TableOption = Annotated[str | None, typer.Option("--table", help="The table, if not given as an argument.")]
+
+
+def _table(argument: str | None, option: str | None) -> str:
+    if argument and option and argument != option:
+        raise BadInput(f"two tables are given: {argument} and {option}")
+    if not (argument or option):
+        raise BadInput("no table is given: write db.table")
+    return argument or option or ""
+
+
+@app.command()
+@with_options("target_file_size", "min_file_size", "branch")
+def health(
+    context: typer.Context, given: Mapping[str, Any], table: Table = None, table_option: TableOption = None
+) -> None:
+    """Show how a table is doing."""
+    session: Session = context.obj
+    name = _table(table, table_option)
+    with session.renderer.working(f"looking at {name}"):
+        answer = session.compactor(short=True).health(name, **given)
+    session.renderer.health(answer)
+
+
+@app.command()
+@with_options(*PLANNING)
+def plan(
+    context: typer.Context,
+    given: Mapping[str, Any],
+    table: Table = None,
+    table_option: TableOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", hidden=True)] = False,
+    yes: Annotated[bool, typer.Option("--yes", hidden=True)] = False,
+) -> None:
+    """Show what would be rewritten, and why everything else is left alone."""
+    del dry_run, yes  # a plan never changes anything; accepted so that a compact command can be tried as a plan
+    session: Session = context.obj
+    name = _table(table, table_option)
+    with session.renderer.working(f"planning {name}"):
+        answer = session.compactor(short=True).plan(name, **given)
+    session.renderer.plan(answer)
+
+
+@app.command()
+@with_options(*PLANNING)
+def compact(
+    context: typer.Context,
+    given: Mapping[str, Any],
+    table: Table = None,
+    table_option: TableOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before changing the table.")] = False,
+) -> None:
+    """Compact a table."""
+    session: Session = context.obj
+    renderer = session.renderer
+    name = _table(table, table_option)
+    compactor = session.compactor(short=dry_run)
+    with renderer.working(f"planning {name}"):
+        made = compactor.plan(name, **given)
+    if dry_run:
+        renderer.plan(made)
+        return
+    if made.steps and not yes and renderer.interactive:
+        renderer.plan(made)
+        if not typer.confirm("Go ahead?", err=True):
+            raise typer.Exit(1)
+    with renderer.progress(made) as progress:
+        outcome = compactor.apply(made, progress=progress)
+    renderer.outcome(outcome)
+    if outcome.status is Status.FAILED:
+        raise typer.Exit(1)
+
+
+@app.command()
+def history(
+    context: typer.Context,
+    table: Annotated[str | None, typer.Argument(help="Only this table.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many runs.")] = 20,
+) -> None:
+    """Show past runs, newest first."""
+    session: Session = context.obj
+    session.renderer.history(session.compactor().history(table, limit=limit))
+
+
+@app.command()
+def tables(context: typer.Context) -> None:
+    """List the tables of the catalog."""
+    session: Session = context.obj
+    with session.renderer.working("listing tables"):
+        found = session.compactor(short=True).tables()
+    session.renderer.tables(found)
+
+
+@app.command()
+def demo(context: typer.Context) -> None:
+    """Make a messy table, compact it, and show the difference."""
+    from icepact.entrypoints.cli.demo import run_demo
+
+    session: Session = context.obj
+    run_demo(session.compactor(), session.renderer)
+
+
+@app.command()
+def setup(context: typer.Context) -> None:
+    """Download the Java libraries and prepare fast starts; done once."""
+    from icepact.entrypoints.cli.setup import prepare
+
+    session: Session = context.obj
+    with session.renderer.working("downloading libraries and preparing fast starts (about a minute)"):
+        answer = prepare()
+    session.renderer.setup(answer)
+
+
+def run() -> None:
+    """Entry point of `icepact`."""
+    sys.exit(_guarded(hoist(sys.argv[1:])))
+
+
+def run_alias() -> None:
+    """Entry point of `iceberg-compact`: the compact command under its other name."""
+    sys.exit(_guarded(hoist(["compact", *sys.argv[1:]])))
+
+
+def _guarded(words: list[str]) -> int:
+    """Run the app; every expected error is one line on stderr."""
+    renderer = Renderer(as_json="--json" in words)
+    try:
+        result = app(words, standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
+    except click.ClickException as error:
+        return renderer.error(error.format_message(), 2)
+    except IcepactError as error:
+        return renderer.error(str(error), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        return renderer.error("interrupted", 130)
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,207 @@
+"""One renderer: the same data for people (rich) and for machines (`--json`). Progress and errors go to stderr."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from icepact.model.health import Health
+from icepact.model.outcome import Outcome, RunRecord, Status
+from icepact.model.plan import Plan
+from icepact.model.progress import UnitDone
+from icepact.model.sizes import format_size
+
+SHOWN_PARTITIONS = 12
+
+
+class Renderer:
+    """Shows answers."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+        self.out = Console(highlight=False, soft_wrap=True)
+        self.err = Console(stderr=True, highlight=False)
+
+    @property
+    def interactive(self) -> bool:
+        """True if a person is at the terminal and can be asked."""
+        return not self.as_json and sys.stdin.isatty() and sys.stdout.isatty()
+
+    # -- while it works ---------------------------------------------------------------------------
+
+    @contextmanager
+    def working(self, what: str) -> Iterator[None]:
+        """A spinner for work whose length is not known."""
+        if self.err.is_terminal:
+            with self.err.status(f"{what} ..."):
+                yield
+        else:
+            yield
+
+    @contextmanager
+    def progress(self, plan: Plan) -> Iterator["BarProgress"]:
+        """A bar over the units of a plan."""
+        columns = (
+            TextColumn("compacting"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("files  {task.fields[size]}"),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self.err, disable=not (self.err.is_terminal and plan.steps)) as bar:
+            yield BarProgress(bar, sum(len(step.files) for step in plan.steps))
+
+    # -- answers ----------------------------------------------------------------------------------
+
+    def document(self, document: Any) -> None:
+        """Exactly one JSON document on stdout."""
+        sys.stdout.write(json.dumps(document, indent=2, default=str) + "\n")
+        sys.stdout.flush()
+
+    def error(self, message: str, code: int) -> int:
+        """One line on stderr; with `--json` also a document."""
+        line = " ".join(message.split())
+        if self.as_json:
+            self.document({"error": line})
+        print(f"icepact: {line}", file=sys.stderr)
+        return code
+
+    def health(self, health: Health) -> None:
+        """How a table is doing."""
+        if self.as_json:
+            self.document(health.to_dict())
+            return
+        f = health.facts
+        lost = ", ".join(f"{name} -{points:g}" for name, points in health.score.parts.items() if points)
+        self.out.print(
+            f"[bold]{health.table}[/bold]  score {_colored(health.score.value)}" + (f"  ({lost})" if lost else "")
+        )
+        facts = _grid()
+        facts.add_row("data files", f"{f.data_files:,}", f"{f.small_files:,} below {format_size(health.threshold)}")
+        facts.add_row(
+            "size", format_size(f.bytes), f"{format_size(f.average_size)} a file, target {format_size(health.target)}"
+        )
+        facts.add_row("rows", f"{f.rows:,}", f"{f.row_groups_per_file:.1f} row groups a file")
+        kinds = ", ".join(f"{n} {kind}" for kind, n in f.delete_files.items() if n) or "none"
+        facts.add_row("delete files", f"{f.all_delete_files:,}", f"{kinds}; {f.all_delete_records:,} records")
+        if health.dangling_delete_files:
+            facts.add_row("", "", f"{health.dangling_delete_files} of them apply to nothing any more")
+        facts.add_row("metadata", f"{health.manifests:,}", f"manifests, {health.snapshots:,} snapshots")
+        self.out.print(facts)
+        self._partitions(health)
+
+    def _partitions(self, health: Health) -> None:
+        worst = sorted(health.partitions, key=lambda p: (p.score.value, p.name))
+        table = _table("partition", "score", "files", "small", "average", "deletes")
+        for p in worst[:SHOWN_PARTITIONS]:
+            table.add_row(
+                *(p.name, _colored(p.score.value), f"{p.facts.data_files:,}", f"{p.facts.small_files:,}"),
+                *(format_size(p.facts.average_size), f"{p.facts.all_delete_records:,}"),
+            )
+        if worst:
+            self.out.print(table)
+        if len(worst) > SHOWN_PARTITIONS:
+            self.out.print(f"... and {len(worst) - SHOWN_PARTITIONS} more partitions; --json lists all")
+
+    def plan(self, plan: Plan) -> None:
+        """What would be done, and what not."""
+        if self.as_json:
+            self.document(plan.to_dict())
+        else:
+            self.out.print(plan.explain(), markup=False)
+
+    def outcome(self, outcome: Outcome) -> None:
+        """What was done."""
+        if self.as_json:
+            self.document(outcome.to_dict())
+            return
+        o = outcome
+        color = {Status.COMMITTED: "green", Status.FAILED: "red"}.get(o.status, "yellow")
+        self.out.print(
+            f"[{color}]{o.status}[/{color}]  run {o.run_id}  {o.seconds:.1f} s" + (f"  {o.error}" if o.error else "")
+        )
+        if o.files_before != o.files_after or o.rows_deleted:
+            facts = _grid()
+            facts.add_row("data files", f"{o.files_before:,} -> {o.files_after:,}", "")
+            facts.add_row("size", f"{format_size(o.bytes_before)} -> {format_size(o.bytes_after)}", "")
+            facts.add_row(
+                "rows",
+                f"{o.rows_before:,} -> {o.rows_after:,}",
+                f"{o.rows_deleted:,} were deleted rows, now really gone",
+            )
+            facts.add_row("delete files", f"{o.delete_files_removed:,} removed", "")
+            self.out.print(facts)
+        for group in o.groups:
+            if not group.committed:
+                self.out.print(f"not done: {group.partition}: {group.reason}", markup=False)
+
+    def history(self, runs: Sequence[RunRecord]) -> None:
+        """Past runs."""
+        if self.as_json:
+            self.document({"runs": [run.to_dict() for run in runs]})
+            return
+        table = _table("run", "table", "status", "started", "seconds", "files")
+        for run in runs:
+            o: Mapping[str, Any] = run.outcome or {}
+            files = f"{o['files_before']} -> {o['files_after']}" if o else ""
+            table.add_row(
+                *(run.run_id, run.table, run.status.value, f"{run.started_at:%Y-%m-%d %H:%M:%S}"),
+                *(str(o.get("seconds", "")), files),
+            )
+        self.out.print(table if runs else "no runs yet")
+
+    def tables(self, names: Sequence[str]) -> None:
+        """Names of tables."""
+        if self.as_json:
+            self.document({"tables": list(names)})
+            return
+        for name in names:
+            self.out.print(name, markup=False)
+        if not names:
+            self.out.print("no tables yet")
+
+    def setup(self, answer: Mapping[str, Any]) -> None:
+        """What was prepared."""
+        if self.as_json:
+            self.document(dict(answer))
+        else:
+            self.out.print(f"ready: {answer['jars']} libraries, fast starts {'on' if answer['archive'] else 'off'}")
+
+
+class BarProgress:
+    """Moves the bar by input files."""
+
+    def __init__(self, bar: Progress, total: int) -> None:
+        self._bar = bar
+        self._bytes = 0
+        self._task = bar.add_task("compacting", total=total, size="")
+
+    def advance(self, done: UnitDone) -> None:
+        """One unit is finished."""
+        self._bytes += done.bytes
+        self._bar.update(self._task, advance=done.files, size=format_size(self._bytes))
+
+
+def _colored(score: float) -> str:
+    color = "green" if score >= 80 else "yellow" if score >= 50 else "red"
+    return f"[{color}]{score:g}[/{color}]"
+
+
+def _grid() -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim")
+    grid.add_column(justify="right")
+    grid.add_column(style="dim")
+    return grid
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 or column in {"table", "status", "started"} else "right")
+    return table

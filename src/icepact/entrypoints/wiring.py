@@ -1,0 +1,71 @@
+"""The composition root: configuration from its sources, the catalog, the record store."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from icepact.iceberg.catalogs import choose_catalog
+from icepact.model.config import Catalog, Config
+from icepact.model.errors import BadInput
+from icepact.record.sqlite import SqliteStore
+from icepact.record.store import RecordStore
+
+CONFIG_FILE = "icepact.yaml"
+HISTORY_FILE = "icepact.db"
+_FROM_ENVIRONMENT = ("catalog", "catalog_uri", "catalog_type", "warehouse", "state")
+
+
+def load_config(path: str | None, flags: Mapping[str, str | None]) -> Config:
+    """Flags over `ICEPACT_*` over the file."""
+    file = path or os.environ.get("ICEPACT_CONFIG") or (CONFIG_FILE if Path(CONFIG_FILE).is_file() else None)
+    settings = _read(Path(file)) if file else {}
+    for name in _FROM_ENVIRONMENT:
+        value = flags.get(name) or os.environ.get(f"ICEPACT_{name.upper()}")
+        if value:
+            settings[name] = value
+    try:
+        return Config.model_validate(settings)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise BadInput(f"{file or 'configuration'}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        settings = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise BadInput(f"configuration {path} cannot be read: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" (line {mark.line + 1})" if mark else ""
+        raise BadInput(f"configuration {path} is not YAML{line}: {getattr(error, 'problem', 'broken')}") from None
+    if settings is None:
+        return {}
+    if not isinstance(settings, dict):
+        raise BadInput(f"configuration {path} must be a mapping with keys such as catalogs, spark, policy")
+    return settings
+
+
+def catalog_of(config: Config) -> Catalog:
+    """The catalog that the configuration means."""
+    return choose_catalog(config)
+
+
+def store_of(config: Config, catalog: Catalog) -> RecordStore:
+    """Run history: beside an embedded warehouse, otherwise in the user's state folder."""
+    if config.state is not None:
+        return SqliteStore(config.state / HISTORY_FILE)
+    if catalog.embedded is not None:
+        return SqliteStore(catalog.embedded / HISTORY_FILE)
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return SqliteStore(Path(base) / "icepact" / HISTORY_FILE)
+
+
+def spark_settings(config: Config) -> dict[str, str]:
+    """What the configuration says about Spark, as Spark's own keys."""
+    return {"spark.master": config.spark.master, **config.spark.conf}

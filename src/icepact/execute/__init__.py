@@ -1,0 +1,1 @@
+"""Plan steps in, new files out, on Spark. Nothing is committed here, and nothing is planned again."""

@@ -1,0 +1,167 @@
+"""Which catalog is meant, and how Iceberg is told about it.
+
+Looked up in this order: flags, `ICEPACT_*`, `icepact.yaml` (these three are one `Config` by now), then
+PyIceberg's own configuration. With nothing configured there is the embedded catalog: SQLite beside a
+local warehouse.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from icepact.model.config import Catalog, Config
+from icepact.model.errors import BadInput
+
+DEFAULT_NAME = "local"
+DEFAULT_WAREHOUSE = "./icepact-warehouse"
+CATALOG_FILE = "catalog.db"
+
+_TYPE_BY_SCHEME = {
+    "http": "rest",
+    "https": "rest",
+    "thrift": "hive",
+    "jdbc": "jdbc",
+    "sqlite": "sql",
+    "postgresql": "sql",
+    "postgresql+psycopg2": "sql",
+    "mysql": "sql",
+}
+_TYPES = {"rest", "hive", "jdbc", "sql", "glue", "hadoop", "nessie"}
+_RENAMED = {  # PyIceberg's names -> Iceberg's
+    "s3.region": "client.region",
+}
+_NOT_FOR_JAVA = ("py-", "downcast-", "legacy-", "echo", "pool_pre_ping", "init_catalog_tables")
+
+
+def choose_catalog(config: Config) -> Catalog:
+    """The catalog that flags and configuration mean."""
+    name = config.catalog or (next(iter(config.catalogs)) if len(config.catalogs) == 1 else None)
+    properties: dict[str, str] = {}
+    if name is not None:
+        properties = dict(config.catalogs.get(name) or pyiceberg_catalog(name))
+        if not properties and config.catalog_uri is None and config.catalog_type is None:
+            if name != DEFAULT_NAME:
+                raise BadInput(_unknown(name, config))
+            return embedded(config.warehouse or DEFAULT_WAREHOUSE)
+    if config.catalog_uri is not None:
+        properties["uri"] = config.catalog_uri
+        properties.pop("type", None)
+    if config.catalog_type is not None:
+        properties["type"] = config.catalog_type
+    if config.warehouse is not None:
+        properties["warehouse"] = config.warehouse
+    if set(properties) <= {"warehouse"}:
+        return embedded(config.warehouse or DEFAULT_WAREHOUSE)
+    name = name or DEFAULT_NAME
+    return Catalog(name=name, properties=spark_properties(name, properties))
+
+
+def embedded(warehouse: str) -> Catalog:
+    """SQLite catalog and files in one local folder; PyIceberg opens it under the same name."""
+    if "://" in warehouse and not warehouse.startswith("file://"):
+        raise BadInput(f"the warehouse {warehouse} needs a catalog: name one with --catalog or --catalog-uri")
+    folder = Path(warehouse.removeprefix("file://")).expanduser().resolve()
+    return Catalog(
+        name=DEFAULT_NAME,
+        embedded=folder,
+        properties={
+            "type": "jdbc",
+            "uri": f"jdbc:sqlite:{folder / CATALOG_FILE}",
+            "warehouse": str(folder),
+            "jdbc.schema-version": "V1",
+        },
+    )
+
+
+def embedded_has(catalog: Catalog, name: tuple[str, ...]) -> bool:
+    """Whether the embedded catalog lists a table; answered without starting Spark."""
+    assert catalog.embedded is not None
+    file = catalog.embedded / CATALOG_FILE
+    if not file.is_file():
+        return False
+    connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
+    try:
+        rows = connection.execute(
+            "SELECT 1 FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?",
+            (catalog.name, ".".join(name[:-1]), name[-1]),
+        ).fetchall()
+    except sqlite3.Error:
+        return True  # not ours to judge: the catalog itself will say
+    finally:
+        connection.close()
+    return bool(rows)
+
+
+def pyiceberg_catalog(name: str) -> Mapping[str, str]:
+    """What PyIceberg's file and environment say about a catalog of this name; empty if nothing."""
+    from pyiceberg.utils.config import Config as PyIcebergConfig
+
+    found = PyIcebergConfig().get_catalog_config(name)
+    return {str(k): str(v) for k, v in found.items()} if found else {}
+
+
+def spark_properties(name: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Iceberg's properties from Iceberg's or PyIceberg's; the type is told by the URI if it is not said."""
+    properties = {_RENAMED.get(key, key): value for key, value in given.items() if not key.startswith(_NOT_FOR_JAVA)}
+    kind = properties.pop("type", None)
+    if kind is None and ("catalog-impl" in properties or "catalog.impl" in properties):
+        return properties
+    kind = kind or _type_of(name, properties.get("uri"))
+    if kind not in _TYPES:
+        raise BadInput(f"catalog {name!r}: unknown type {kind!r}; there is: {', '.join(sorted(_TYPES))}")
+    if kind == "sql":
+        kind = "jdbc"
+        properties |= _jdbc(properties.get("uri", ""), properties)
+    elif kind == "jdbc" and properties.get("uri", "").startswith("jdbc:sqlite:"):
+        file = properties["uri"].removeprefix("jdbc:sqlite:")
+        properties.setdefault("warehouse", str(Path(file).resolve().parent))
+    if kind in {"rest", "jdbc", "hive"} and not properties.get("uri"):
+        raise BadInput(f"catalog {name!r} of type {kind} has no uri")
+    if any(key.startswith("s3.") for key in properties) or properties.get("warehouse", "").startswith("s3"):
+        properties.setdefault("io-impl", "org.apache.iceberg.aws.s3.S3FileIO")
+    return {"type": kind, **properties}
+
+
+def _type_of(name: str, uri: str | None) -> str:
+    scheme = (uri or "").split(":", 1)[0].lower()
+    if scheme not in _TYPE_BY_SCHEME:
+        known = "http(s), thrift, jdbc, sqlite, postgresql"
+        raise BadInput(
+            f"catalog {name!r}: cannot tell its type from {_shown(uri)}: give --catalog-type or a URI with {known}"
+        )
+    return _TYPE_BY_SCHEME[scheme]
+
+
+def _shown(uri: str | None) -> str:
+    """A URI without what may be a password."""
+    if uri is None:
+        return "a missing uri"
+    parts = urlsplit(uri)
+    return f"{parts.scheme}://{parts.hostname or ''}{parts.path}" if parts.netloc else uri.split("?")[0]
+
+
+def _jdbc(uri: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """A SQLAlchemy URL as a JDBC one."""
+    parts = urlsplit(uri)
+    dialect = parts.scheme.split("+")[0]
+    if dialect == "sqlite":
+        # sqlite:///relative.db, sqlite:////absolute.db
+        file = Path(unquote(parts.path)[1:] if parts.path.startswith("/") else unquote(parts.path)).resolve()
+        return {
+            "uri": f"jdbc:sqlite:{file}",
+            "warehouse": properties.get("warehouse", str(file.parent)),
+        }
+    host = (parts.hostname or "localhost") + (f":{parts.port}" if parts.port else "")
+    found = {"uri": f"jdbc:{dialect}://{host}{parts.path}"}
+    if parts.username:
+        found["jdbc.user"] = unquote(parts.username)
+    if parts.password:
+        found["jdbc.password"] = unquote(parts.password)
+    return found
+
+
+def _unknown(name: str, config: Config) -> str:
+    known = sorted(config.catalogs)
+    hint = f"icepact.yaml has {', '.join(known)}" if known else "icepact.yaml names none"
+    return f"no catalog {name!r} is configured: {hint}, PyIceberg's configuration has no such name, no URI was given"

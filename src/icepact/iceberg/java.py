@@ -1,0 +1,145 @@
+"""Speaking Java in bulk: streams over method handles, strings through a file, errors by class.
+
+A py4j call costs a tenth of a millisecond, so nothing here is done file by file. A Java stream that
+maps and filters with method handles runs inside the JVM and costs one call, whatever the table's size.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+JavaError = Py4JJavaError
+"""What a failed Java call raises."""
+
+
+class Java:
+    """The JVM behind a Spark session."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.session: Any = session._jsparkSession
+        self.gateway: Any = session.sparkContext._gateway
+        jvm: Any = session.sparkContext._jvm
+        self.jvm = jvm
+        self.iceberg: Any = jvm.org.apache.iceberg
+        self._invoke: Any = jvm.java.lang.invoke
+        self._lookup: Any = self._invoke.MethodHandles.publicLookup()
+        self._collectors: Any = jvm.java.util.stream.Collectors
+
+    # -- method handles ---------------------------------------------------------------------------
+
+    def class_of(self, name: str) -> Any:
+        """A Java class, found where Spark finds Iceberg's."""
+        loader = self.jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+        return self.jvm.java.lang.Class.forName(name, True, loader)
+
+    def method(self, owner: str, name: str, *arguments: str) -> Any:
+        """A handle on a public method."""
+        types = self.gateway.new_array(self.jvm.java.lang.Class, len(arguments))
+        for i, argument in enumerate(arguments):
+            types[i] = self.class_of(argument)
+        return self._lookup.unreflect(self.class_of(owner).getMethod(name, types))
+
+    def chain(self, first: Any, *rest: Any) -> Any:
+        """One handle that calls each with the answer of the one before."""
+        handle = first
+        for following in rest:
+            wanted = self._invoke.MethodType.methodType(following.type().returnType(), handle.type().returnType())
+            handle = self._invoke.MethodHandles.filterReturnValue(handle, following.asType(wanted))
+        return handle
+
+    def bind(self, handle: Any, position: int, value: Any) -> Any:
+        """The same handle with one argument filled in."""
+        values = self.gateway.new_array(self.jvm.java.lang.Object, 1)
+        values[0] = value
+        return self._invoke.MethodHandles.insertArguments(handle, position, values)
+
+    def as_function(self, handle: Any) -> Any:
+        """A handle as a java.util.function.Function."""
+        return self._invoke.MethodHandleProxies.asInterfaceInstance(
+            self.class_of("java.util.function.Function"), handle
+        )
+
+    def as_predicate(self, handle: Any) -> Any:
+        """A handle as a java.util.function.Predicate."""
+        return self._invoke.MethodHandleProxies.asInterfaceInstance(
+            self.class_of("java.util.function.Predicate"), handle
+        )
+
+    # -- collections ------------------------------------------------------------------------------
+
+    def strings(self, values: Iterable[str]) -> Any:
+        """A java.util.HashSet of strings, in one call."""
+        return self.jvm.java.util.HashSet(self.from_json(list(values), "java.util.ArrayList"))
+
+    def from_json(self, value: Any, java_type: str) -> Any:
+        """Any JSON value as a Java collection of the given class."""
+        return self.iceberg.util.JsonUtil.mapper().readValue(json.dumps(value), self.class_of(java_type))
+
+    def listed(self, iterable: Any) -> Any:
+        """A Java iterable as a list."""
+        return self.iceberg.relocated.com.google.common.collect.Lists.newArrayList(iterable)
+
+    def filtered(self, items: Any, predicate: Any) -> Any:
+        """The items of a Java list that a predicate accepts, as a list."""
+        return items.stream().filter(predicate).collect(self._collectors.toList())
+
+    def mapped(self, items: Any, handle: Any) -> Any:
+        """A method of every item of a Java list, as a list."""
+        return items.stream().map(self.as_function(handle)).collect(self._collectors.toList())
+
+    def grouped(self, items: Any, handle: Any) -> dict[Any, Any]:
+        """A Java list cut into lists by the value of a method."""
+        groups = items.stream().collect(self._collectors.groupingBy(self.as_function(handle)))
+        return {key: groups[key] for key in groups}
+
+    def texts(self, items: Any, handle: Any) -> list[str]:
+        """A method of every item as text without line breaks, in order, in one transfer."""
+        text = self.method("java.lang.String", "valueOf", "java.lang.Object")
+        function = self.as_function(self.chain(handle, text))
+        joined = items.stream().map(function).collect(self._collectors.joining("\n"))
+        return str(joined).split("\n") if joined else []
+
+    def numbers(self, items: Any, handle: Any) -> list[int | None]:
+        """A numeric method of every item, in order; null where Java says null."""
+        return [None if text == "null" else int(text) for text in self.texts(items, handle)]
+
+    def big_text(self, handle: Any, argument: Any) -> bytes:
+        """The text that a handle makes of one argument, through a private file.
+
+        Ten times faster than through the gateway's socket, which escapes and decodes every character.
+        """
+        arguments = self.jvm.java.util.ArrayList()
+        arguments.add(argument)
+        lines = self.mapped(arguments, handle)
+        descriptor, path = tempfile.mkstemp(prefix="icepact-")  # readable by this user only
+        try:
+            nothing = self.gateway.new_array(self.jvm.java.lang.String, 0)
+            options = self.gateway.new_array(self.jvm.java.nio.file.OpenOption, 0)
+            self.jvm.java.nio.file.Files.write(self.jvm.java.nio.file.Paths.get(path, nothing), lines, options)
+            with open(descriptor, "rb") as stream:
+                return stream.read()
+        finally:
+            os.unlink(path)
+
+
+def error_class(error: Py4JJavaError) -> str:
+    """The simple class name of a Java error: `CommitFailedException`."""
+    return str(error.java_exception.getClass().getSimpleName())
+
+
+def error_line(error: BaseException) -> str:
+    """The first line of an error's message, Java's or Python's."""
+    if isinstance(error, Py4JJavaError):
+        text = str(error.java_exception.getMessage() or error_class(error))
+    else:
+        text = str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0][:500] if lines else type(error).__name__
+
+
+__all__ = ["Java", "JavaError", "error_class", "error_line"]

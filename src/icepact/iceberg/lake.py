@@ -1,0 +1,103 @@
+"""One catalog in one Spark session: where tables are found."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from icepact.iceberg.java import Java, JavaError, error_class, error_line
+from icepact.iceberg.names import parse_levels, parse_name, quote, show_name
+from icepact.iceberg.session import build_session, check_session
+from icepact.iceberg.table import IcebergTable
+from icepact.model.config import Catalog
+from icepact.model.errors import BadInput, TableNotFound
+
+
+class Lake:
+    """A session in use, and the catalog in it."""
+
+    def __init__(self, session: SparkSession, catalog: str) -> None:
+        self.session = session
+        self.catalog = catalog
+        self.java = Java(session)
+
+    @classmethod
+    def open(
+        cls, catalog: Catalog, settings: Mapping[str, str], *, verbose: bool = False, short: bool = False
+    ) -> "Lake":
+        """Start Spark (or join the one that runs) and configure the catalog in a session of its own."""
+        if catalog.embedded is not None:
+            catalog.embedded.mkdir(parents=True, exist_ok=True)
+        session = build_session(settings, verbose=verbose, short=short)
+        prefix = f"spark.sql.catalog.{catalog.name}"
+        session.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
+        for key, value in catalog.properties.items():
+            session.conf.set(f"{prefix}.{key}", value)
+        session.conf.set("spark.sql.defaultCatalog", catalog.name)
+        return cls(session, catalog.name)
+
+    @classmethod
+    def adopt(cls, session: SparkSession, catalog: str | None) -> "Lake":
+        """Work in the user's own session; nothing in it is changed."""
+        check_session(session)
+        name = catalog or str(session.catalog.currentCatalog())
+        if session.conf.get(f"spark.sql.catalog.{name}", None) is None:
+            raise BadInput(f"the Spark session has no catalog {name!r}: set spark.sql.catalog.{name}")
+        return cls(session, name)
+
+    def parts(self, name: str) -> tuple[str, ...]:
+        """Namespace and table; the catalog's own name in front is accepted and dropped."""
+        parts = parse_name(name)
+        return parts[1:] if len(parts) > 2 and parts[0] == self.catalog else parts
+
+    def table(self, name: str) -> IcebergTable:
+        """Load a table, or say in one line that it is not there."""
+        parts = self.parts(name)
+        table = self._load(parts, name)
+        return IcebergTable(
+            java=self.java,
+            session=self.session,
+            table=table,
+            name=show_name(parts),
+            sql_name=quote((self.catalog, *parts)),
+        )
+
+    def _load(self, parts: tuple[str, ...], name: str) -> Any:
+        namespace = self._namespace(parts[:-1])
+        identifier = self.java.iceberg.catalog.TableIdentifier.of(namespace, parts[-1])
+        try:
+            return self._catalog().loadTable(identifier)
+        except JavaError as error:
+            if error_class(error) in {"NoSuchTableException", "NoSuchNamespaceException"}:
+                raise TableNotFound(
+                    f"no table {name} in catalog {self.catalog}: `icepact tables` lists what is there"
+                ) from None
+            if error_class(error) in {"NotFoundException"}:
+                raise BadInput(f"{name} cannot be loaded: {error_line(error)}") from None
+            raise
+
+    def _catalog(self) -> Any:
+        return self.java.iceberg.spark.Spark3Util.loadIcebergCatalog(self.java.session, self.catalog)
+
+    def _namespace(self, levels: tuple[str, ...]) -> Any:
+        array = self.java.gateway.new_array(self.java.jvm.java.lang.String, len(levels))
+        for i, level in enumerate(levels):
+            array[i] = level
+        return self.java.iceberg.catalog.Namespace.of(array)
+
+    def tables(self) -> list[str]:
+        """Every table of the catalog, by name, nested namespaces included."""
+        found: list[str] = []
+        seen: set[tuple[str, ...]] = set()
+        queue: list[tuple[str, ...]] = [()]
+        while queue:
+            above = queue.pop()
+            for row in self.session.sql(f"SHOW NAMESPACES IN {quote((self.catalog, *above))}").collect():
+                namespace = parse_levels(row[0])
+                if namespace not in seen:
+                    seen.add(namespace)
+                    queue.append(namespace)
+        for namespace in sorted(seen):
+            for row in self.session.sql(f"SHOW TABLES IN {quote((self.catalog, *namespace))}").collect():
+                found.append(show_name((*namespace, row["tableName"])))
+        return sorted(found)

@@ -1,0 +1,44 @@
+"""Table names by Spark's rules: dots separate, backquotes protect, a doubled backquote is one."""
+
+import re
+
+from icepact.model.errors import BadInput
+
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^`.\s]+)")
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def parse_name(text: str) -> tuple[str, ...]:
+    """Namespace and table, or one line that says how to write them."""
+    parts = parse_levels(text)
+    if len(parts) < 2:
+        raise BadInput(f"{text!r} names no namespace: write db.table")
+    return parts
+
+
+def parse_levels(text: str) -> tuple[str, ...]:
+    """The parts of a dotted name."""
+    parts: list[str] = []
+    position = 0
+    while True:
+        match = _PART.match(text, position)
+        if match is None:
+            raise BadInput(f"{text!r} is not a table name: write db.table, with `backquotes` around odd parts")
+        parts.append(match[1].replace("``", "`") if match[1] is not None else match[2])
+        position = match.end()
+        if position == len(text):
+            break
+        if text[position] != ".":
+            raise BadInput(f"{text!r} is not a table name: write db.table, with `backquotes` around odd parts")
+        position += 1
+    return tuple(parts)
+
+
+def quote(parts: tuple[str, ...]) -> str:
+    """The name as Spark SQL reads it, whatever is in it."""
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+
+
+def show_name(parts: tuple[str, ...]) -> str:
+    """The name for people: backquotes only where they are needed."""
+    return ".".join(part if _PLAIN.fullmatch(part) else quote((part,)) for part in parts)

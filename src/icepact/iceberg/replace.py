@@ -1,0 +1,132 @@
+"""The replace commit itself: the mechanism. What may be committed is decided in `commit`."""
+
+from typing import Any
+
+from pyspark.java_gateway import ensure_callback_server_started
+
+from icepact.iceberg.java import Java, JavaError, error_class, error_line
+from icepact.iceberg.table import FACT_PREFIX, HeadView, IcebergTable
+from icepact.model.errors import CommitUnknown, HeadMoved, PermanentError
+
+COMMIT_ID = f"{FACT_PREFIX}commit-id"
+
+
+class _BoundToHead:
+    """Accepts only a history that reaches the judged head through appends alone.
+
+    Java calls this at every attempt of a commit, with the newest history; a delete, an overwrite or
+    another replace in between means that our judgement no longer holds.
+    """
+
+    def __init__(self, head: int) -> None:
+        self.head = head
+
+    def validate(self, snapshots: Any) -> bool:
+        """Called by Java: the branch's history, newest first."""
+        iterator = snapshots.iterator()
+        while iterator.hasNext():
+            snapshot = iterator.next()
+            if int(snapshot.snapshotId()) == self.head:
+                return True
+            if snapshot.operation() != "append":
+                return False
+        return False
+
+    def errorMessage(self) -> str:
+        """Called by Java for its exception."""
+        return f"the table moved on from snapshot {self.head}"
+
+    class Java:
+        """What py4j needs to present this class to Java."""
+
+        implements = ("org.apache.iceberg.SnapshotAncestryValidator",)
+
+
+def replace_files(
+    table: IcebergTable,
+    view: HeadView,
+    *,
+    branch: str,
+    pinned: int,
+    inputs: list[str],
+    outputs: Any,
+    dangling: list[str],
+    facts: dict[str, str],
+) -> int:
+    """One atomic commit: inputs and dangling delete files out, outputs in. Returns the new snapshot's id.
+
+    Raises HeadMoved if it certainly did not land and should be judged again, PermanentError if it
+    certainly did not and never will, CommitUnknown if nobody can tell.
+    """
+    java = table.java
+    ensure_callback_server_started(java.gateway)
+    known = table.table.snapshot(pinned) is not None
+    rewrite = table.table.newRewrite().validateFromSnapshot(pinned if known else view.snapshot_id)
+    rewrite.rewriteFiles(
+        view.tasks.with_paths(inputs).data_files(),
+        _delete_files(java, view, dangling),
+        outputs,
+        java.jvm.java.util.HashSet(),
+    )
+    for key, value in facts.items():
+        rewrite.set(key, value)
+    rewrite.validateWith(_BoundToHead(view.snapshot_id)).toBranch(branch)
+    try:
+        rewrite.commit()
+    except JavaError as error:
+        raise _classified(error) from error
+    landed = find_commit(table, branch, facts[COMMIT_ID], since=view.snapshot_id)
+    if landed is None:
+        raise CommitUnknown("the catalog accepted the commit, but the branch does not show it")
+    return landed
+
+
+def _classified(error: JavaError) -> Exception:
+    kind = error_class(error)
+    if kind in {"ValidationException", "CommitFailedException"}:
+        return HeadMoved(error_line(error))
+    if kind == "CommitStateUnknownException":
+        return CommitUnknown(error_line(error))
+    if kind in _CERTAINLY_FAILED:
+        return PermanentError(error_line(error))
+    return CommitUnknown(f"{kind}: {error_line(error)}")
+
+
+_CERTAINLY_FAILED = {
+    "IllegalArgumentException",
+    "NotAuthorizedException",
+    "ForbiddenException",
+    "NoSuchTableException",
+}
+
+
+def find_commit(table: IcebergTable, branch: str, commit_id: str, *, since: int) -> int | None:
+    """The snapshot that carries a commit id, if one after `since` in the branch's history does."""
+    table.refresh()
+    snapshot = table.head(branch)
+    while snapshot is not None and int(snapshot.snapshotId()) != since:
+        if (snapshot.summary() or {}).get(COMMIT_ID) == commit_id:
+            return int(snapshot.snapshotId())
+        parent = snapshot.parentId()
+        snapshot = None if parent is None else table.table.snapshot(parent)
+    return None
+
+
+def _delete_files(java: Java, view: HeadView, paths: list[str]) -> Any:
+    location = java.method("org.apache.iceberg.ContentFile", "location")
+    contains = java.bind(java.method("java.util.HashSet", "contains", "java.lang.Object"), 0, java.strings(paths))
+    chosen = java.filtered(view.java_deletes, java.as_predicate(java.chain(location, contains)))
+    return java.jvm.java.util.HashSet(chosen)
+
+
+def roll_back(table: IcebergTable, branch: str, *, bad: int, good: int) -> bool:
+    """Take one snapshot back, only if it is still the head: one compare-and-set on checked metadata."""
+    operations = table.table.operations()
+    base = operations.refresh()
+    head = table.head(branch)
+    if head is None or int(head.snapshotId()) != bad:
+        return False
+    builder = table.java.iceberg.TableMetadata.buildFrom(base)
+    operations.commit(base, builder.setBranchSnapshot(good, branch).build())
+    table.refresh()
+    return True

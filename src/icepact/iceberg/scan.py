@@ -1,0 +1,210 @@
+"""From Java's scan tasks to our values, in bulk."""
+
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pydantic_core import from_json
+
+from icepact.iceberg.java import Java
+from icepact.model.table import DataFile, DeleteFile, DeleteKind, Partition
+
+_TASK = "org.apache.iceberg.ContentScanTask"
+_FILE = "org.apache.iceberg.ContentFile"
+_DELETE_COLUMNS = [
+    *(
+        "content",
+        "file_path",
+        "file_format",
+        "partition",
+        "record_count",
+        "file_size_in_bytes",
+        "equality_ids",
+    ),
+    *("sort_order_id", "referenced_data_file", "content_offset", "content_size_in_bytes", "split_offsets"),
+]
+
+
+class ScanTasks:
+    """A Java list of scan tasks, and the ways to look at all of them at once."""
+
+    def __init__(self, java: Java, table: Any, tasks: Any) -> None:
+        self.java = java
+        self.table = table
+        self.tasks = tasks
+
+    @classmethod
+    def plan(
+        cls, java: Java, table: Any, snapshot_id: int, *, expression: Any = None, stats: bool = False
+    ) -> "ScanTasks":
+        """All tasks of a snapshot. A row filter selects files, never rows: residuals must be ignored."""
+        scan = table.newScan().useSnapshot(snapshot_id)
+        if expression is not None:
+            scan = scan.filter(expression)
+        if stats:
+            scan = scan.includeColumnStats()
+        iterable = scan.ignoreResiduals().planFiles()
+        try:
+            tasks = java.listed(iterable)
+        finally:
+            iterable.close()
+        return cls(java, table, tasks)
+
+    def _file_method(self, name: str) -> Any:
+        java = self.java
+        return java.chain(java.method(_TASK, "file"), java.method(_FILE, name))
+
+    def _of_paths(self, paths: Any) -> Any:
+        """Predicate handle: the task's file is one of these."""
+        java = self.java
+        contains = java.bind(java.method("java.util.HashSet", "contains", "java.lang.Object"), 0, paths)
+        return java.chain(self._file_method("location"), contains)
+
+    def with_paths(self, paths: Sequence[str]) -> "ScanTasks":
+        """Only the tasks of these files."""
+        predicate = self.java.as_predicate(self._of_paths(self.java.strings(paths)))
+        return ScanTasks(self.java, self.table, self.java.filtered(self.tasks, predicate))
+
+    def in_partitions_of(self, some: "ScanTasks") -> "ScanTasks":
+        """Only the tasks in a partition that one of these other tasks is in too."""
+        java = self.java
+        partition = self._file_method("partition")
+        partitions = java.jvm.java.util.HashSet(java.mapped(some.tasks, partition))
+        contains = java.bind(java.method("java.util.HashSet", "contains", "java.lang.Object"), 0, partitions)
+        return ScanTasks(
+            java, self.table, java.filtered(self.tasks, java.as_predicate(java.chain(partition, contains)))
+        )
+
+    def by_key(self, key_by_path: Mapping[str, str]) -> dict[str, Any]:
+        """Java lists of tasks by the key that their path has; tasks without one are left behind."""
+        java = self.java
+        keys = java.from_json(dict(key_by_path), "java.util.HashMap")
+        some = self.with_paths(list(key_by_path))
+        get = java.bind(java.method("java.util.HashMap", "get", "java.lang.Object"), 0, keys)
+        return java.grouped(some.tasks, java.chain(self._file_method("location"), get))
+
+    def paths(self) -> list[str]:
+        """Every task's path, in order."""
+        return self.java.texts(self.tasks, self._file_method("location"))
+
+    def sequence_numbers(self) -> list[int]:
+        """Every task's data sequence number, in order; 0 where the format has none."""
+        return [n or 0 for n in self.java.numbers(self.tasks, self._file_method("dataSequenceNumber"))]
+
+    def data_files(self) -> Any:
+        """Java's own data files, as a set for a commit."""
+        java = self.java
+        return java.jvm.java.util.HashSet(java.mapped(self.tasks, java.method(_TASK, "file")))
+
+    def document(self) -> dict[str, Any]:
+        """Iceberg's JSON of all tasks, parsed: files, deletes, and which apply to which."""
+        if self.tasks.isEmpty():
+            return {"file-scan-tasks": [], "delete-files": []}
+        responses = self.java.iceberg.rest.responses
+        response = (
+            responses.FetchScanTasksResponse.builder()
+            .withFileScanTasks(self.tasks)
+            .withSpecsById(self.table.specs())
+            .build()
+        )
+        package = "org.apache.iceberg.rest.responses"
+        to_json = self.java.method(
+            f"{package}.FetchScanTasksResponseParser", "toJson", f"{package}.FetchScanTasksResponse"
+        )
+        parsed: dict[str, Any] = from_json(self.java.big_text(to_json, response), cache_strings="keys")
+        return parsed
+
+    def files(self, index_of_delete: Mapping[tuple[str, int | None], int]) -> list[DataFile]:
+        """All tasks as data files; deletes are given as positions in the caller's list."""
+        with gc_paused():
+            document = self.document()
+            deletes = [
+                index_of_delete[d["file-path"], d.get("content-offset")] for d in document.get("delete-files", ())
+            ]
+            shared: dict[tuple[int, Partition], Partition] = {}
+            return [
+                _data_file(task, number, deletes, shared)
+                for task, number in zip(document["file-scan-tasks"], self.sequence_numbers(), strict=True)
+            ]
+
+
+def _data_file(
+    task: Mapping[str, Any],
+    number: int,
+    deletes: Sequence[int],
+    shared: dict[tuple[int, Partition], Partition],
+) -> DataFile:
+    file = task["data-file"]
+    partition = tuple(file["partition"])
+    partition = shared.setdefault((file["spec-id"], partition), partition)  # one tuple per partition, not per file
+    references = task.get("delete-file-references")
+    return DataFile(
+        file["file-path"],
+        file["file-size-in-bytes"],
+        file["record-count"],
+        file["spec-id"],
+        partition,
+        number,
+        file["file-format"].lower(),
+        tuple(file.get("split-offsets", ())),
+        file.get("first-row-id"),
+        tuple([deletes[i] for i in references]) if references else (),
+    )
+
+
+def live_deletes(java: Java, table: Any, snapshot: Any) -> tuple[Any, list[DeleteFile]]:
+    """All delete files of a snapshot, those that apply to nothing included: Java's list and ours, in order."""
+    io, specs = table.io(), table.specs()
+    columns = java.from_json(_DELETE_COLUMNS, "java.util.ArrayList")
+    java_files = java.jvm.java.util.ArrayList()
+    for manifest in snapshot.deleteManifests(io):
+        reader = java.iceberg.ManifestFiles.readDeleteManifest(manifest, io, specs).select(columns)
+        try:
+            java_files.addAll(java.listed(reader))
+        finally:
+            reader.close()
+    if java_files.isEmpty():
+        return java_files, []
+    by_spec = java.grouped(java_files, java.method(_FILE, "specId"))
+    in_order = java.jvm.java.util.ArrayList()
+    files: list[DeleteFile] = []
+    parser = "org.apache.iceberg.ContentFileParser"
+    for spec_id in sorted(by_spec):
+        some = by_spec[spec_id]
+        to_json = java.bind(java.method(parser, "toJson", _FILE, "org.apache.iceberg.PartitionSpec"), 1, specs[spec_id])
+        numbers = java.numbers(some, java.method(_FILE, "dataSequenceNumber"))
+        for text, number in zip(java.texts(some, to_json), numbers, strict=True):
+            files.append(_delete_file(from_json(text), number or 0))
+        in_order.addAll(some)
+    return in_order, files
+
+
+def _delete_file(file: Mapping[str, Any], number: int) -> DeleteFile:
+    if file["content"] == "equality-deletes":
+        kind = DeleteKind.EQUALITY
+    else:
+        kind = DeleteKind.DV if file["file-format"].lower() == "puffin" else DeleteKind.POSITION
+    return DeleteFile(
+        path=file["file-path"],
+        offset=file.get("content-offset"),
+        kind=kind,
+        size=file.get("content-size-in-bytes") or file["file-size-in-bytes"],
+        records=file["record-count"],
+        spec_id=file["spec-id"],
+        partition=tuple(file.get("partition", ())),
+        sequence_number=number,
+        referenced=file.get("referenced-data-file"),
+    )
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Hold the garbage collector while a million small objects are made: it finds nothing and costs half."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

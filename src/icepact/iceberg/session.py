@@ -1,0 +1,175 @@
+"""Spark sessions: one is built, or the user's own is adopted. Spark's noise stays in a log file."""
+
+import atexit
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from pyspark.sql import SparkSession
+
+from icepact.iceberg.jars import cache_dir, ensure_jars
+from icepact.iceberg.jvm import archive_path, find_java, launch_command
+from icepact.model.errors import BadInput, SetupMissing, Unsupported
+
+MINIMUM_ICEBERG = (1, 12, 0)
+EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+_QUIET_LOGGING = """\
+status = error
+rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
+"""
+
+
+def build_session(settings: Mapping[str, str], *, verbose: bool = False, short: bool = False) -> SparkSession:
+    """A session of our own: local unless the settings name a master.
+
+    If this process already runs Spark, the session is a fresh one on the same context, so that two
+    compactors with different catalogs do not see each other's configuration.
+    """
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is None:
+        _start_context(settings, verbose=verbose, short=short)
+    session = SparkSession.builder.getOrCreate()
+    check_session(session)
+    fresh: SparkSession = session.newSession()
+    return fresh
+
+
+def check_session(session: SparkSession) -> None:
+    """Refuse, in one line, sessions that cannot work: Connect, no Iceberg, an old Iceberg."""
+    if not hasattr(session, "_jsparkSession"):
+        raise Unsupported("Spark Connect sessions are not supported: pass a classic SparkSession")
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    if not session.sparkContext.getConf().get("spark.sql.extensions", "").count(EXTENSIONS):
+        raise BadInput(f"the Spark session lacks Iceberg: set spark.sql.extensions={EXTENSIONS} and add its runtime")
+    try:
+        version = str(jvm.org.apache.iceberg.IcebergBuild.version())
+    except Exception:
+        raise BadInput("the Spark session has no Iceberg runtime on its class path") from None
+    digits = tuple(int(part) for part in version.split("-")[0].split(".")[:3] if part.isdigit())
+    if digits < MINIMUM_ICEBERG:
+        raise Unsupported(f"Iceberg {version} is too old: icepact needs 1.12.0 or newer")
+
+
+def context_settings(extra: Mapping[str, str], *, short: bool = False) -> dict[str, str]:
+    """What a SparkContext of ours is started with. No secrets: these end up on a command line."""
+    jars = ensure_jars()
+    _, java_version = find_java()
+    master = extra.get("spark.master", "local[*]")
+    archive = archive_path(java_version, jars)
+    options = ["-Djava.net.preferIPv4Stack=true", f"-Dlog4j2.configurationFile={_logging_file()}"]
+    if archive.is_file():
+        options += [
+            f"-XX:SharedArchiveFile={archive}",
+            "-Xshare:auto",
+            "-Xlog:cds=off",
+            "-Xlog:cds+dynamic=off",
+        ]
+    if short:
+        options.append("-XX:TieredStopAtLevel=1")
+    settings = {
+        "spark.app.name": "icepact",
+        "spark.master": master,
+        "spark.driver.memory": "4g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.extensions": EXTENSIONS,
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+    }
+    if master.startswith("local"):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    else:
+        settings["spark.jars"] = ",".join(map(str, jars))
+    settings |= extra
+    given = extra.get("spark.driver.extraJavaOptions", "")
+    settings["spark.driver.extraJavaOptions"] = " ".join([*options, given]).strip()
+    return settings
+
+
+def _logging_file() -> Path:
+    """Log4j settings that keep Spark to errors; written once."""
+    path = cache_dir() / "log4j2.properties"
+    text = _QUIET_LOGGING.format(level="error")
+    if not path.is_file() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return path
+
+
+def _start_context(extra: Mapping[str, str], *, verbose: bool, short: bool) -> None:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    settings = context_settings(extra, short=short)
+    process, port, secret = _launch(launch_command(settings), verbose=verbose)
+    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
+    try:
+        gateway = launch_gateway()
+    finally:
+        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+    gateway.proc = process
+    conf = SparkConf(loadDefaults=False, _jvm=gateway.jvm)
+    for key, value in settings.items():
+        conf.set(key, value)
+    context = SparkContext(conf=conf, gateway=gateway)
+    context.setLogLevel("WARN" if verbose else "ERROR")
+    atexit.register(_stop, context, process)
+
+
+def _stop(context: object, process: subprocess.Popen[bytes]) -> None:
+    """Stop Spark and its JVM with this process, without waiting for it to tidy up in public."""
+    with contextlib.suppress(Exception):
+        context.stop()  # type: ignore[attr-defined]
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()  # the gateway ends when this pipe does
+    try:
+        process.wait(timeout=120)  # long only when the class-data archive is written at exit
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def _launch(command: list[str], *, verbose: bool) -> tuple[subprocess.Popen[bytes], int, str]:
+    """Start the JVM and wait until its gateway says where it listens."""
+    from pyspark.serializers import UTF8Deserializer, read_int
+
+    folder = Path(tempfile.mkdtemp(prefix="icepact-"))
+    try:
+        info, log = folder / "connection", folder / "spark.log"
+        with log.open("wb") as sink:
+            process = _popen(command, info, None if verbose else sink)
+        while process.poll() is None and not info.is_file():
+            time.sleep(0.02)
+        if not info.is_file():
+            last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["no output"]
+            raise SetupMissing(f"Spark did not start: {last[0][:300]}")
+        with info.open("rb") as stream:
+            return process, read_int(stream), UTF8Deserializer().loads(stream)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _popen(command: list[str], info: Path, sink: IO[bytes] | None) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=sink,
+        stderr=sink,
+        env={**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )

@@ -1,0 +1,237 @@
+"""Staged rewrites: chosen scan tasks in, new files out, nothing committed.
+
+Iceberg's staged scan reads any file format, applies every kind of delete and carries row lineage. The
+table it works on is a frozen copy whose files go below a folder named after the run, so that after any
+crash the files of a dead run are known by name.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from py4j.java_gateway import JavaMember
+from pydantic_core import from_json
+from pyspark.sql import Observation, SparkSession
+from pyspark.sql import functions as F
+
+from icepact.iceberg.java import Java, JavaError, error_class
+from icepact.iceberg.scan import ScanTasks
+from icepact.iceberg.table import IcebergTable
+from icepact.model.errors import Unsupported
+from icepact.model.rewrite import ColumnFacts, InputFacts, WrittenFile
+
+_DATA_PATH = "write.data.path"
+_CUSTOM_LOCATIONS = "write.location-provider.impl"
+_ENCRYPTION = "encryption.key-id"
+_LISTS_PREFIXES = "org.apache.iceberg.io.SupportsPrefixOperations"
+
+
+class Staging:
+    """The inputs of one run, held in Java, ready to be read unit by unit."""
+
+    def __init__(self, table: IcebergTable, *, snapshot_id: int, run_id: str, unit_of: Mapping[str, str]) -> None:
+        if _ENCRYPTION in table.properties:
+            raise Unsupported(f"{table.name} is encrypted: icepact does not rewrite encrypted tables")
+        self.table = table
+        self.java = table.java
+        self.run_id = run_id
+        self._frozen = _frozen_copy(table, run_id)
+        tasks = ScanTasks.plan(self.java, table.table, snapshot_id, stats=True)
+        self._tasks_of = tasks.by_key(unit_of)
+        self._written: dict[str, Any] = {}
+
+    def inputs(self, unit_id: str) -> list[InputFacts]:
+        """What the manifests say of a unit's files."""
+        document = ScanTasks(self.java, self.table.table, self._tasks_of[unit_id]).document()
+        files = [task["data-file"] for task in document["file-scan-tasks"]]
+        return [InputFacts(path=f["file-path"], rows=f["record-count"], columns=_columns(f)) for f in files]
+
+    def rewrite(self, unit_id: str, *, output_spec_id: int, max_file_size: int, shuffle_tasks: int) -> int:
+        """Read a unit and write its rows; returns how many flowed.
+
+        With `shuffle_tasks` above 0 the rows are regrouped by output partition first.
+        """
+        java, table = self.java, self._frozen
+        cache = _static_get(java, "org.apache.iceberg.spark.SparkTableCache")
+        manager = java.iceberg.spark.ScanTaskSetManager.get()
+        coordinator = java.iceberg.spark.FileRewriteCoordinator.get()
+        staged = f"{self.run_id}-{unit_id}"
+        session = _own_session(java, self.table.session, shuffle_tasks)
+        rows = Observation(f"rows-{staged}")
+        cache.add(staged, table)
+        try:
+            manager.stageTasks(table, staged, self._tasks_of[unit_id])
+            frame = (
+                session.read.format("iceberg")
+                .option("split-size", str(2**62))  # one task per unit
+                .option("file-open-cost", "0")
+                .load(staged)
+            )
+            (
+                frame.observe(rows, F.count(F.lit(1)).alias("rows"))
+                .write.format("iceberg")
+                .option("target-file-size-bytes", str(max_file_size))
+                .option("distribution-mode", "hash" if shuffle_tasks else "none")
+                .option("fanout-enabled", "false" if shuffle_tasks else "true")
+                .option("output-spec-id", str(output_spec_id))
+                .mode("append")
+                .save(staged)
+            )
+            self._written[unit_id] = coordinator.fetchNewFiles(table, staged)
+        finally:
+            cache.remove(staged)
+            manager.removeTasks(table, staged)
+            coordinator.clearRewrite(table, staged)
+            java.jvm.org.apache.spark.sql.classic.SparkSession.clearActiveSession()
+        return int(rows.get["rows"])
+
+    def tag_jobs(self) -> None:
+        """Mark the Spark jobs of this thread as this run's, so that they can be cancelled together."""
+        self.table.session.sparkContext.addJobTag(f"icepact-{self.run_id}")
+
+    def cancel(self) -> None:
+        """Stop all Spark jobs of this run."""
+        self.table.session.sparkContext.cancelJobsWithTag(f"icepact-{self.run_id}")
+
+    def written(self, unit_id: str) -> list[WrittenFile]:
+        """A unit's new files, each with what its footer on storage says."""
+        return [self._describe(file) for file in self._written[unit_id]]
+
+    def java_files(self, unit_ids: list[str]) -> Any:
+        """Java's own description of the new files, as a set for a commit."""
+        files = self.java.jvm.java.util.HashSet()
+        for unit_id in unit_ids:
+            files.addAll(self._written[unit_id])
+        return files
+
+    def _describe(self, file: Any) -> WrittenFile:
+        java, table = self.java, self.table.table
+        spec = table.specs()[file.specId()]
+        told = from_json(str(java.iceberg.ContentFileParser.toJson(file, spec)))
+        stored = table.io().newInputFile(told["file-path"])
+        footer = self._footer(stored, told["file-format"].lower())
+        return WrittenFile(
+            path=told["file-path"],
+            size=told["file-size-in-bytes"],
+            rows=told["record-count"],
+            spec_id=told["spec-id"],
+            partition=tuple(told.get("partition", ())),
+            stored_size=int(stored.getLength()),
+            stored_rows=None if footer is None else footer["record-count"],
+            columns=None if footer is None else _columns(footer),
+        )
+
+    def _footer(self, stored: Any, file_format: str) -> dict[str, Any] | None:
+        """The metrics in a file's footer, read by Iceberg's own reader from storage."""
+        java = self.java
+        config = java.iceberg.MetricsConfig.forTable(self.table.table)
+        if file_format == "parquet":
+            metrics = java.iceberg.parquet.ParquetUtil.fileMetrics(stored, config)
+        elif file_format == "orc":
+            metrics = java.iceberg.orc.OrcMetrics.fromInputFile(stored, config)
+        else:
+            return None
+        spec = java.iceberg.PartitionSpec.unpartitioned()
+        described = (
+            java.iceberg.DataFiles.builder(spec)
+            .withInputFile(stored)
+            .withFormat(file_format)
+            .withMetrics(metrics)
+            .build()
+        )
+        document: dict[str, Any] = from_json(str(java.iceberg.ContentFileParser.toJson(described, spec)))
+        return document
+
+
+def delete_files(table: IcebergTable, paths: list[str]) -> None:
+    """Delete files from storage; files that are already gone are no error."""
+    if paths:
+        java = table.java
+        java.iceberg.CatalogUtil.deleteFiles(
+            table.table.io(), java.from_json(paths, "java.util.ArrayList"), "uncommitted", True
+        )
+
+
+def run_prefix(table: IcebergTable, run_id: str) -> str | None:
+    """The folder below which a run's files are; null if the table has a location provider of its own."""
+    properties = table.properties
+    if _CUSTOM_LOCATIONS in properties:
+        return None
+    base = properties.get(_DATA_PATH) or f"{str(table.table.location()).rstrip('/')}/data"
+    return f"{base.rstrip('/')}/icepact-{run_id}"
+
+
+def delete_leftovers(table: IcebergTable, run_id: str, *, keep: frozenset[str]) -> None:
+    """Delete what is below a run's own folder and was not committed.
+
+    Only for a run whose commit state is known: nothing else ever writes there, so what is not kept can
+    be referred to by no snapshot, now or later.
+    """
+    prefix = run_prefix(table, run_id)
+    io = table.table.io()
+    if prefix is None or not table.java.class_of(_LISTS_PREFIXES).isInstance(io):
+        return
+    try:
+        if not keep:
+            io.deletePrefix(f"{prefix}/")
+            return
+        listed = table.java.listed(io.listPrefix(f"{prefix}/"))
+        found = table.java.texts(listed, table.java.method("org.apache.iceberg.io.FileInfo", "location"))
+    except JavaError as error:
+        if error_class(error) in {"NotFoundException", "UncheckedIOException"}:
+            return  # the run wrote nothing
+        raise
+    kept = {_plain(path) for path in keep}
+    delete_files(table, [path for path in found if _plain(path) not in kept])
+
+
+def _plain(path: str) -> str:
+    """A local path without its scheme: listings spell it `file:/x`, tables `/x`."""
+    return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
+
+
+def _frozen_copy(table: IcebergTable, run_id: str) -> Any:
+    """The table as it is now, unable to change, with the run's own folder for new files."""
+    java, real = table.java, table.table
+    prefix = run_prefix(table, run_id)
+    if prefix is None:
+        locations = real.locationProvider()
+    else:
+        properties = java.jvm.java.util.HashMap(real.properties())
+        properties[_DATA_PATH] = prefix
+        locations = java.iceberg.LocationProviders.locationsFor(real.location(), properties)
+    operations = java.iceberg.StaticTableOperations(real.operations().current(), real.io(), locations)
+    return java.iceberg.BaseTable(operations, real.name())
+
+
+def _own_session(java: Java, session: SparkSession, shuffle_tasks: int) -> SparkSession:
+    """A clone of the session, so that the settings a rewrite needs never reach the user's own.
+
+    It is made the active one of this thread, because Iceberg's source looks there and not at the session
+    that reads.
+    """
+    clone = SparkSession(session.sparkContext, java.session.cloneSession())
+    clone.conf.set("spark.sql.adaptive.enabled", "false")
+    clone.conf.set("spark.sql.iceberg.executor-cache.delete-files.enabled", "false")
+    for key in ("spark.wap.branch", "spark.wap.id"):  # these redirect reads and writes
+        clone.conf.unset(key)
+    if shuffle_tasks:
+        clone.conf.set("spark.sql.shuffle.partitions", str(shuffle_tasks))
+    java.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(clone._jsparkSession)
+    return clone
+
+
+def _static_get(java: Java, owner: str) -> Any:
+    """`owner.get()` where an instance method of the same name hides the static one from py4j."""
+    return JavaMember("get", None, f"z:{owner}", java.gateway._gateway_client)()
+
+
+def _columns(file: Mapping[str, Any]) -> ColumnFacts:
+    return ColumnFacts(
+        nulls=_by_field(file.get("null-value-counts")),
+        lower=_by_field(file.get("lower-bounds")),
+        upper=_by_field(file.get("upper-bounds")),
+    )
+
+
+def _by_field(document: Mapping[str, Any] | None) -> dict[int, Any]:
+    return dict(zip(document["keys"], document["values"], strict=True)) if document else {}

@@ -1,0 +1,285 @@
+"""One table as the other rooms see it: pinning a state, and what a rewrite and a commit need."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from icepact.iceberg.java import Java, JavaError, error_line
+from icepact.iceberg.scan import ScanTasks, live_deletes
+from icepact.model.errors import BadInput, Unsupported
+from icepact.model.table import (
+    DataFile,
+    DeleteFile,
+    DeleteKind,
+    LastRun,
+    PartitionSpec,
+    SpecField,
+    TableState,
+)
+
+HIGHEST_FORMAT_VERSION = 3
+FACT_PREFIX = "icepact."
+_COMPLETE = f"{FACT_PREFIX}complete=true"
+_UNREADABLE_BY_SPARK = ("time", "timestamp_ns", "timestamptz_ns")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadView:
+    """What is live at a head around some paths: all a judgement needs."""
+
+    snapshot_id: int
+    sequence_number: int
+    format_version: int
+    files: Sequence[DataFile]
+    """Live files in the partitions of the paths asked for."""
+    deletes: Sequence[DeleteFile]
+    """All live deletes."""
+    oldest_elsewhere: int | None
+    """Smallest sequence number of the live files in other partitions; null if there are none, or if it
+    does not matter because no delete is global."""
+    tasks: ScanTasks
+    java_deletes: Any
+
+
+class IcebergTable:
+    """A loaded table."""
+
+    def __init__(self, *, java: Java, session: SparkSession, table: Any, name: str, sql_name: str) -> None:
+        self.java = java
+        self.session = session
+        self.table = table
+        self.name = name
+        self.sql_name = sql_name
+        self._check()
+
+    def _check(self) -> None:
+        if self.format_version > HIGHEST_FORMAT_VERSION:
+            raise Unsupported(
+                f"{self.name} has format version {self.format_version}: icepact knows up to {HIGHEST_FORMAT_VERSION}"
+            )
+        unreadable = sorted(_types(json.loads(self.schema)) & set(_UNREADABLE_BY_SPARK))
+        if unreadable:
+            raise Unsupported(f"{self.name} has a column of type {unreadable[0]}, which Spark's Iceberg cannot load")
+
+    # -- facts ------------------------------------------------------------------------------------
+
+    @property
+    def format_version(self) -> int:
+        """1, 2 or 3."""
+        return int(self.table.operations().current().formatVersion())
+
+    @property
+    def uuid(self) -> str:
+        """What stays the same when a table is renamed."""
+        return str(self.table.uuid())
+
+    @property
+    def schema(self) -> str:
+        """The current schema as Iceberg's JSON."""
+        return str(self.java.iceberg.SchemaParser.toJson(self.table.schema()))
+
+    @property
+    def specs(self) -> dict[int, PartitionSpec]:
+        """All partition specs the table has had."""
+        found = {}
+        schema = self.table.schema()
+        specs = self.table.specs()
+        for spec_id in specs:
+            document = json.loads(str(self.java.iceberg.PartitionSpecParser.toJson(specs[spec_id])))
+            found[int(spec_id)] = PartitionSpec(
+                spec_id=int(spec_id),
+                fields=tuple(
+                    SpecField(
+                        name=field["name"],
+                        transform=field["transform"],
+                        source=str(schema.findColumnName(field["source-id"]) or ""),
+                    )
+                    for field in document["fields"]
+                ),
+            )
+        return found
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Table properties."""
+        return {str(k): str(v) for k, v in self.table.properties().items()}
+
+    def refresh(self) -> None:
+        """Read the newest metadata."""
+        self.table.refresh()
+
+    def head(self, branch: str) -> Any:
+        """The newest snapshot of a branch, Java's own; null if the table has none yet."""
+        if branch == "main":
+            return self.table.currentSnapshot()
+        ref = self.table.refs().get(branch)
+        if ref is None:
+            raise BadInput(f"{self.name} has no branch {branch!r}; there is: {', '.join(self._branches())}")
+        if not ref.isBranch():
+            raise BadInput(f"{branch!r} of {self.name} is a tag, not a branch: tags never change")
+        return self.table.snapshot(ref.snapshotId())
+
+    def _branches(self) -> list[str]:
+        refs = self.table.refs()
+        return sorted({"main", *(str(name) for name in refs if refs[name].isBranch())})
+
+    # -- pinning ----------------------------------------------------------------------------------
+
+    def pin(self, *, branch: str, where: str | None = None) -> TableState:
+        """The newest snapshot of a branch as values, read once and in bulk."""
+        snapshot = self.head(branch)
+        expression = None if where is None else self.expression(where)
+        files: list[DataFile] = []
+        deletes: list[DeleteFile] = []
+        if snapshot is not None:
+            _, deletes = live_deletes(self.java, self.table, snapshot)
+            tasks = ScanTasks.plan(self.java, self.table, snapshot.snapshotId(), expression=expression)
+            files = tasks.files({d.key: i for i, d in enumerate(deletes)})
+        counted = Counter(f.path for f in files) if files else Counter()
+        return TableState(
+            table=self.name,
+            uuid=self.uuid,
+            format_version=self.format_version,
+            branch=branch,
+            snapshot_id=None if snapshot is None else int(snapshot.snapshotId()),
+            sequence_number=0 if snapshot is None else int(snapshot.sequenceNumber()),
+            schema=self.schema,
+            specs=self.specs,
+            spec_id=int(self.table.spec().specId()),
+            sort_order=_sort_order(str(self.java.iceberg.SortOrderParser.toJson(self.table.sortOrder()))),
+            properties=self.properties,
+            files=files,
+            deletes=deletes,
+            manifests=0 if snapshot is None else len(snapshot.allManifests(self.table.io())),
+            snapshots=int(self.table.operations().current().snapshots().size()),
+            last_run=None if snapshot is None else self._last_run(snapshot),
+            where=where,
+            live_twice=frozenset(path for path, n in counted.items() if n > 1),
+        )
+
+    def expression(self, where: str) -> Any:
+        """A row filter in Spark's SQL as Iceberg's expression, or one line that says why not."""
+        converter = self.java.jvm.org.apache.spark.sql.execution.datasources.SparkExpressionConverter
+        try:
+            resolved = converter.collectResolvedSparkExpression(self.java.session, self.sql_name, where)
+            return converter.convertToIcebergExpression(resolved)
+        except (JavaError, PySparkException, Py4JError) as error:
+            raise BadInput(f"where {where!r}: {error_line(error)}") from None
+
+    def _last_run(self, head: Any) -> LastRun | None:
+        """The newest complete run among the head's ancestors, from the facts in its snapshot's summary."""
+        java, owner = self.java, "org.apache.iceberg.Snapshot"
+        contains = java.bind(java.method("java.lang.String", "contains", "java.lang.CharSequence"), 1, _COMPLETE)
+        text = java.method("java.lang.String", "valueOf", "java.lang.Object")
+        everything = self.table.operations().current().snapshots()
+        is_complete = java.as_predicate(java.chain(java.method(owner, "summary"), text, contains))
+        runs = {int(s.snapshotId()): s for s in java.filtered(everything, is_complete)}
+        if not runs:
+            return None
+        ids = java.numbers(everything, java.method(owner, "snapshotId"))
+        parents = dict(zip(ids, java.numbers(everything, java.method(owner, "parentId")), strict=True))
+        at: int | None = int(head.snapshotId())
+        while at is not None and at not in runs:
+            at = parents.get(at)
+        return None if at is None else _run_of(runs[at])
+
+    # -- looking at the head ----------------------------------------------------------------------
+
+    def view(self, branch: str, paths: Sequence[str]) -> HeadView:
+        """Refresh, and see what is live around these paths at the head."""
+        self.refresh()
+        snapshot = self.head(branch)
+        if snapshot is None:
+            raise BadInput(f"{self.name} has no snapshot on {branch} any more")
+        java_deletes, deletes = live_deletes(self.java, self.table, snapshot)
+        everything = ScanTasks.plan(self.java, self.table, snapshot.snapshotId())
+        around = everything.in_partitions_of(everything.with_paths(paths))
+        files = around.files({d.key: i for i, d in enumerate(deletes)})
+        return HeadView(
+            snapshot_id=int(snapshot.snapshotId()),
+            sequence_number=int(snapshot.sequenceNumber()),
+            format_version=self.format_version,
+            files=files,
+            deletes=deletes,
+            oldest_elsewhere=_oldest_elsewhere(everything, around) if self._any_global(deletes) else None,
+            tasks=around,
+            java_deletes=java_deletes,
+        )
+
+    def delete_keys(self, snapshot_id: int) -> set[tuple[str, int | None]]:
+        """All live deletes of a snapshot."""
+        _, deletes = live_deletes(self.java, self.table, self.table.snapshot(snapshot_id))
+        return {d.key for d in deletes}
+
+    def parent_of(self, snapshot_id: int) -> int | None:
+        """The snapshot before this one on its branch."""
+        parent = self.table.snapshot(snapshot_id).parentId()
+        return None if parent is None else int(parent)
+
+    def total_rows(self, snapshot_id: int) -> int | None:
+        """Records in all live data files, as the snapshot's summary counts them; null if it does not."""
+        total = (self.table.snapshot(snapshot_id).summary() or {}).get("total-records")
+        return None if total is None else int(total)
+
+    def _any_global(self, deletes: Sequence[DeleteFile]) -> bool:
+        specs = self.specs
+        return any(d.kind is DeleteKind.EQUALITY and specs[d.spec_id].unpartitioned for d in deletes)
+
+    def paths_in_position_deletes(self, snapshot_id: int, delete_paths: Sequence[str]) -> dict[str, set[str]]:
+        """Which data files each of these position-delete files speaks of; one Spark job for all."""
+        if not delete_paths:
+            return {}
+        from pyspark.sql import functions as F
+
+        frame = (
+            self.session.read.option("snapshot-id", snapshot_id)
+            .table(f"{self.sql_name}.position_deletes")
+            .where(F.col("delete_file_path").isin(list(delete_paths)))
+            .select("delete_file_path", "file_path")
+            .distinct()
+        )
+        found: dict[str, set[str]] = {path: set() for path in delete_paths}
+        for row in frame.collect():
+            found[row[0]].add(row[1])
+        return found
+
+
+def _run_of(snapshot: Any) -> LastRun:
+    summary = snapshot.summary()
+    return LastRun(
+        layout=str(summary.get(f"{FACT_PREFIX}layout")),
+        snapshot_id=int(snapshot.snapshotId()),
+        sequence_number=int(snapshot.sequenceNumber()),
+        pinned_sequence_number=int(summary.get(f"{FACT_PREFIX}pinned-sequence-number") or 0),
+    )
+
+
+def _oldest_elsewhere(everything: ScanTasks, around: ScanTasks) -> int | None:
+    if everything.tasks.size() == around.tasks.size():
+        return None
+    here = Counter(around.paths())
+    rest = [n for path, n in zip(everything.paths(), everything.sequence_numbers(), strict=True) if path not in here]
+    return min(rest, default=None)
+
+
+def _types(schema: Any) -> set[str]:
+    """Every primitive type name in a schema document."""
+    if isinstance(schema, str):
+        return {schema}
+    if isinstance(schema, dict):
+        inner = [schema.get(key) for key in ("type", "element", "key", "value", "fields") if key in schema]
+        return set().union(*(_types(part) for part in inner)) if inner else set()
+    return set().union(*(_types(part) for part in schema)) if isinstance(schema, list) else set()
+
+
+def _sort_order(text: str) -> str:
+    fields = json.loads(text)["fields"]
+    if not fields:
+        return "unsorted"
+    return ", ".join(f"{f['transform']}(#{f['source-id']}) {f['direction']}" for f in fields)

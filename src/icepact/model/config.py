@@ -1,0 +1,59 @@
+"""The configuration: one model, filled from flags, `ICEPACT_*` variables and `icepact.yaml`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from icepact.model.policy import Options
+
+
+def _text(value: Any) -> Any:
+    """YAML writes true and 5 where Iceberg wants "true" and "5"."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+
+
+class SparkSettings(BaseModel):
+    """How a Spark session of our own is started."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    master: str = "local[*]"
+    conf: Mapping[str, Text] = Field(default_factory=dict)
+
+
+class Config(BaseModel):
+    """`icepact.yaml`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    catalog: str | None = Field(default=None, description="The catalog that is used if none is named.")
+    catalog_uri: str | None = Field(default=None, description="Where that catalog is.")
+    catalog_type: str | None = Field(default=None, description="Its type, if the URI does not tell.")
+    warehouse: str | None = Field(default=None, description="Where its tables are.")
+    state: Path | None = Field(default=None, description="Folder of the run history.")
+    catalogs: Mapping[str, Mapping[str, Text]] = Field(
+        default_factory=dict, description="Catalogs by name, with Iceberg's or PyIceberg's properties."
+    )
+    spark: SparkSettings = Field(default_factory=SparkSettings)
+    policy: Options = Field(default_factory=Options, description="Options for all tables.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Catalog:
+    """One catalog, settled: its name and Iceberg's properties for it."""
+
+    name: str
+    properties: Mapping[str, str] = field(repr=False)
+    """Secrets may be among them: never printed."""
+    embedded: Path | None = None
+    """The warehouse folder, if this is the embedded SQLite catalog."""
+    adopted: bool = False
+    """True if the user's own session already has it: nothing is configured by us."""

@@ -1,0 +1,68 @@
+"""Every error icepact raises on purpose.
+
+    IcepactError
+    ├── BadInput                 refused at the door: exit code 2, nothing was started
+    │   ├── TableNotFound
+    │   ├── Unsupported          the table or runtime is one we will not touch
+    │   └── SetupMissing         Java, jars or a package is missing; the message says what to do
+    ├── TemporaryError           trying again can help
+    │   └── HeadMoved            somebody committed in between: judge again at the new head
+    ├── PermanentError           trying again cannot help
+    │   ├── RewriteFailed        Spark could not write the new files
+    │   └── ProofFailed          the new files are not the same rows: never committed
+    └── CommitUnknown            nobody knows whether the commit landed: nothing may be deleted
+
+The message defaults to the first line of the class docstring. Errors carry one string, so they
+survive pickling to and from executors.
+"""
+
+
+class IcepactError(Exception):
+    """Something went wrong in icepact."""
+
+    exit_code = 1
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip().splitlines()[0])
+
+
+class BadInput(IcepactError):
+    """The request cannot be carried out as given."""
+
+    exit_code = 2
+
+
+class TableNotFound(BadInput):
+    """There is no such table."""
+
+
+class Unsupported(BadInput):
+    """icepact does not work on this table or with this runtime."""
+
+
+class SetupMissing(BadInput):
+    """Something icepact needs is not installed."""
+
+
+class TemporaryError(IcepactError):
+    """It did not work this time; trying again can help."""
+
+
+class HeadMoved(TemporaryError):
+    """Somebody else committed to the table in between."""
+
+
+class PermanentError(IcepactError):
+    """It did not work and will not work by trying again."""
+
+
+class RewriteFailed(PermanentError):
+    """Spark could not write the new files."""
+
+
+class ProofFailed(PermanentError):
+    """The new files do not hold the same rows as the old ones."""
+
+
+class CommitUnknown(IcepactError):
+    """It is not known whether the commit landed; nothing was deleted."""

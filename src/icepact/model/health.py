@@ -1,0 +1,146 @@
+"""How a table is doing: measured facts, and the score made of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from icepact.model.table import Partition
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """What is counted, for one partition or for the whole table."""
+
+    data_files: int
+    small_files: int
+    """Data files below the small-file threshold."""
+    mergeable_files: int
+    """Small files that have another small file in their partition to be merged with."""
+    bytes: int
+    rows: int
+    """Records in data files, deleted ones included."""
+    row_groups: int
+    """Row groups as far as the manifests tell; a file that tells none counts as one."""
+    delete_files: Mapping[str, int]
+    """Delete files by kind: position, dv, equality."""
+    delete_records: Mapping[str, int]
+    """Deleted positions and equality keys by kind."""
+
+    @property
+    def average_size(self) -> float:
+        """Bytes per data file."""
+        return self.bytes / self.data_files if self.data_files else 0.0
+
+    @property
+    def all_delete_files(self) -> int:
+        """Delete files of every kind."""
+        return sum(self.delete_files.values())
+
+    @property
+    def all_delete_records(self) -> int:
+        """Delete records of every kind."""
+        return sum(self.delete_records.values())
+
+    @property
+    def delete_ratio(self) -> float:
+        """Delete records over rows."""
+        return self.all_delete_records / self.rows if self.rows else 0.0
+
+    @property
+    def fragment_ratio(self) -> float:
+        """Delete files over data files."""
+        return self.all_delete_files / self.data_files if self.data_files else 0.0
+
+    @property
+    def row_groups_per_file(self) -> float:
+        """Row groups over data files."""
+        return self.row_groups / self.data_files if self.data_files else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as they are printed with `--json`."""
+        return {
+            "data_files": self.data_files,
+            "small_files": self.small_files,
+            "mergeable_files": self.mergeable_files,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "average_file_size": round(self.average_size),
+            "row_groups": self.row_groups,
+            "row_groups_per_file": round(self.row_groups_per_file, 2),
+            "delete_files": self.all_delete_files,
+            "delete_files_by_kind": dict(self.delete_files),
+            "delete_records": self.all_delete_records,
+            "delete_records_by_kind": dict(self.delete_records),
+            "delete_ratio": round(self.delete_ratio, 4),
+            "fragment_ratio": round(self.fragment_ratio, 4),
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Score:
+    """0 (needs work everywhere) to 100 (nothing to gain), and what it is made of."""
+
+    value: float
+    parts: Mapping[str, float]
+    """Points lost to each signal; they and the value add up to 100."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartitionHealth:
+    """One partition of one spec."""
+
+    spec_id: int
+    partition: Partition
+    name: str
+    """As people name it: `day=2026-01-01`."""
+    facts: Facts
+    score: Score
+
+    def to_dict(self) -> dict[str, Any]:
+        """The partition as it is printed with `--json`."""
+        return {
+            "partition": self.name,
+            "spec_id": self.spec_id,
+            "score": self.score.value,
+            "score_parts": dict(self.score.parts),
+            **self.facts.to_dict(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Health:
+    """The whole table."""
+
+    table: str
+    branch: str
+    snapshot_id: int | None
+    format_version: int
+    threshold: int
+    """Bytes below which a file is small."""
+    target: int
+    """Bytes a file should have."""
+    facts: Facts
+    score: Score
+    dangling_delete_files: int
+    """Delete files that apply to no live file any more."""
+    manifests: int
+    snapshots: int
+    partitions: Sequence[PartitionHealth]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `icepact health --json` prints."""
+        return {
+            "table": self.table,
+            "branch": self.branch,
+            "snapshot_id": self.snapshot_id,
+            "format_version": self.format_version,
+            "score": self.score.value,
+            "score_parts": dict(self.score.parts),
+            "target_file_size": self.target,
+            "small_file_threshold": self.threshold,
+            **self.facts.to_dict(),
+            "dangling_delete_files": self.dangling_delete_files,
+            "manifests": self.manifests,
+            "snapshots": self.snapshots,
+            "partitions": [p.to_dict() for p in self.partitions],
+        }

@@ -1,0 +1,116 @@
+"""What was done and measured: the end of a run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+class Status(StrEnum):
+    """How a run ended."""
+
+    RUNNING = "running"
+    COMMITTED = "committed"
+    PARTLY_COMMITTED = "partly-committed"
+    SUPERSEDED = "superseded"
+    NOTHING_TO_DO = "nothing-to-do"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupOutcome:
+    """What became of one group."""
+
+    group_id: str
+    partition: str
+    committed: bool
+    reason: str
+    """Why it was given up; empty if it was committed."""
+    method: str
+    input_files: int
+    output_files: int
+    rows_in: int
+    """Records in the inputs, deleted ones included."""
+    rows_out: int
+    bytes_in: int
+    bytes_out: int
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The group as it is printed with `--json`."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """What one run did to one table. Before and after speak of the table's branch."""
+
+    run_id: str
+    table: str
+    branch: str
+    status: Status
+    snapshot_id: int | None
+    """The snapshot that was committed; the pinned one if none was."""
+    started_at: datetime
+    seconds: float
+    files_before: int
+    files_after: int
+    rows_before: int
+    """Records in data files, deleted ones included."""
+    rows_after: int
+    rows_deleted: int
+    """Rows that deletes had marked and that are now really gone; before - deleted = after."""
+    bytes_before: int
+    bytes_after: int
+    delete_files_removed: int
+    proof: str
+    """What was compared before the commit."""
+    methods: Mapping[str, int]
+    """Groups by method."""
+    groups: tuple[GroupOutcome, ...]
+    error: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.started_at.tzinfo is None:
+            raise ValueError("started_at must carry its time zone")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `icepact compact --json` prints."""
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        return {
+            **plain,
+            "status": self.status.value,
+            "started_at": self.started_at.isoformat(),
+            "seconds": round(self.seconds, 3),
+            "methods": dict(self.methods),
+            "groups": [group.to_dict() for group in self.groups],
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunRecord:
+    """One line of history."""
+
+    run_id: str
+    catalog: str
+    table: str
+    branch: str
+    status: Status
+    started_at: datetime
+    finished_at: datetime | None
+    outcome: Mapping[str, Any] | None
+    """The outcome's document; null while the run goes on or if it died."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as it is printed with `--json`."""
+        return {
+            "run_id": self.run_id,
+            "catalog": self.catalog,
+            "table": self.table,
+            "branch": self.branch,
+            "status": self.status.value,
+            "started_at": self.started_at.isoformat(),
+            "finished_at": self.finished_at.isoformat() if self.finished_at else None,
+            "outcome": dict(self.outcome) if self.outcome else None,
+        }

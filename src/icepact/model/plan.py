@@ -1,0 +1,176 @@
+"""The plan: an immutable tuple of typed steps, and the reason for everything left out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from icepact.model.policy import Policy
+from icepact.model.sizes import format_size
+from icepact.model.table import DataFile, DeleteFile
+
+
+class Method(StrEnum):
+    """How the files of a group are rewritten."""
+
+    SPARK = "spark"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unit:
+    """The work of one Spark task: inputs that become one output file."""
+
+    files: tuple[DataFile, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all inputs."""
+        return sum(f.size for f in self.files)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RewriteFiles:
+    """Rewrite one file group: inputs of one partition, replaced together or not at all."""
+
+    group_id: str
+    """Unique within the plan."""
+    partition: str
+    """The inputs' partition as people name it."""
+    spec_id: int
+    output_spec_id: int
+    units: tuple[Unit, ...]
+    method: Method
+    reason: str
+    predicted_files: int
+    predicted_bytes: int
+    delete_records: int
+    """Delete records that apply to the inputs and are applied on the way."""
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """All inputs, in order."""
+        return tuple(f for unit in self.units for f in unit.files)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all inputs."""
+        return sum(unit.bytes for unit in self.units)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The step as it is printed with `--json`."""
+        return {
+            "kind": "rewrite-files",
+            "group_id": self.group_id,
+            "partition": self.partition,
+            "spec_id": self.spec_id,
+            "output_spec_id": self.output_spec_id,
+            "method": self.method.value,
+            "reason": self.reason,
+            "input_files": len(self.files),
+            "input_bytes": self.bytes,
+            "delete_records": self.delete_records,
+            "predicted_files": self.predicted_files,
+            "predicted_bytes": self.predicted_bytes,
+            "units": [[f.path for f in unit.files] for unit in self.units],
+        }
+
+
+Step: TypeAlias = RewriteFiles
+"""What a plan is made of. Executor and explainer match on it; new kinds of work are added here."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeftOut:
+    """Files of one partition that the plan does not touch, and why."""
+
+    partition: str
+    files: int
+    bytes: int
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry as it is printed with `--json`."""
+        return {"partition": self.partition, "files": self.files, "bytes": self.bytes, "reason": self.reason}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prediction:
+    """What the table will look like once the plan is carried out."""
+
+    files_before: int
+    files_after: int
+    input_files: int
+    input_bytes: int
+    output_files: int
+    output_bytes: int
+    delete_records: int
+
+    def to_dict(self) -> dict[str, int]:
+        """The prediction as it is printed with `--json`."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Before:
+    """What the branch held when it was pinned; the part that the row filter selects, if there is one."""
+
+    files: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What would be done to one pinned table state."""
+
+    table: str
+    uuid: str
+    branch: str
+    snapshot_id: int | None
+    sequence_number: int
+    format_version: int
+    policy: Policy
+    steps: tuple[Step, ...]
+    deletes: Sequence[DeleteFile]
+    """The deletes that the inputs' `deletes` point into."""
+    left_out: Sequence[LeftOut]
+    predicted: Prediction
+    before: Before
+    complete: bool
+    """True if no budget held anything back: once committed, the same policy plans nothing."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `icepact plan --json` prints."""
+        return {
+            "table": self.table,
+            "branch": self.branch,
+            "snapshot_id": self.snapshot_id,
+            "policy": self.policy.to_dict(),
+            "steps": [step.to_dict() for step in self.steps],
+            "left_out": [entry.to_dict() for entry in self.left_out],
+            "predicted": self.predicted.to_dict(),
+            "complete": self.complete,
+        }
+
+    def explain(self) -> str:
+        """The plan in words: each group with its reason, then what is left out and why."""
+        p = self.predicted
+        lines = [f"{self.table} on {self.branch}, snapshot {self.snapshot_id}: strategy {self.policy.strategy}"]
+        if self.steps:
+            lines.append(
+                f"{p.files_before} -> {p.files_after} data files: {p.input_files} files "
+                f"({format_size(p.input_bytes)}) become {p.output_files} in {len(self.steps)} groups"
+                + (f", {p.delete_records} delete records applied" if p.delete_records else "")
+            )
+        else:
+            lines.append("nothing to do")
+        for step in self.steps:
+            lines.append(
+                f"  {step.group_id}  {step.partition}: {len(step.files)} files "
+                f"({format_size(step.bytes)}) -> {step.predicted_files} by {step.method}; {step.reason}"
+            )
+        if self.left_out:
+            lines.append("left out:")
+        for entry in self.left_out:
+            lines.append(f"  {entry.partition}: {entry.files} files ({format_size(entry.bytes)}); {entry.reason}")
+        return "\n".join(lines)

@@ -1,0 +1,186 @@
+"""What the user wants: options as they are given, and the policy they settle to.
+
+Precedence: request or flag, then table property `icepact.*`, then `policy:` in the configuration,
+then the built-in default. `resolve` remembers where each value came from.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from icepact.model.errors import BadInput
+from icepact.model.sizes import OptionalSize, format_size
+
+PROPERTY_PREFIX = "icepact."
+DEFAULT_TARGET = 512 * 1024**2
+SMALL_OF_TARGET = 0.75
+LARGE_OF_TARGET = 1.8
+
+
+class Strategy(StrEnum):
+    """Which files are candidates and which layout is wanted."""
+
+    SMALL_FILES = "small-files"
+
+
+class Options(BaseModel):
+    """One level of wishes: a request, a table's properties, or the configuration. All optional."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    strategy: Annotated[Strategy | None, Field(description="Which files are candidates.")] = None
+    target_file_size: Annotated[OptionalSize, Field(description="Size that outputs aim at.")] = None
+    min_file_size: Annotated[OptionalSize, Field(description="Files below it are small.")] = None
+    max_file_size: Annotated[OptionalSize, Field(description="No output grows beyond it.")] = None
+    min_input_files: Annotated[
+        int | None, Field(ge=1, description="So many small files make a partition a candidate.")
+    ] = None
+    max_file_count_per_partition: Annotated[
+        int | None, Field(ge=1, description="More files than this make a partition a candidate.")
+    ] = None
+    max_delete_ratio: Annotated[
+        float | None,
+        Field(ge=0, le=1, description="Delete records over rows above it make a partition a candidate."),
+    ] = None
+    max_group_size: Annotated[OptionalSize, Field(description="Bytes that are rewritten as one group.")] = None
+    max_group_files: Annotated[int | None, Field(ge=2, description="Files that are rewritten as one group.")] = None
+    max_files: Annotated[int | None, Field(ge=1, description="Budget: input files per run.")] = None
+    max_bytes: Annotated[OptionalSize, Field(description="Budget: input bytes per run.")] = None
+    where: Annotated[str | None, Field(min_length=1, description="Row filter that selects files.")] = None
+    branch: Annotated[str | None, Field(min_length=1, description="Branch that is compacted.")] = None
+    rewrite_all: Annotated[bool | None, Field(description="Rewrite every file, needed or not.")] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            unknown = sorted(set(data) - set(cls.model_fields))
+            if unknown:
+                raise ValueError(f"unknown option {unknown[0]!r}: it is one of {', '.join(cls.model_fields)}")
+        return data
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """Options settled for one table: every value is known, and where it came from."""
+
+    strategy: Strategy
+    target_file_size: int
+    """Bytes."""
+    min_file_size: int
+    """Bytes; the small-file threshold."""
+    max_file_size: int
+    """Bytes."""
+    min_input_files: int
+    max_file_count_per_partition: int
+    max_delete_ratio: float
+    max_group_size: int
+    """Bytes."""
+    max_group_files: int
+    max_files: int | None
+    max_bytes: int | None
+    where: str | None
+    branch: str
+    rewrite_all: bool
+    sources: Mapping[str, str]
+    """Where each value came from: request, table property, configuration, table default, default."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for two policies that would leave the same layout; budgets do not matter."""
+        wish = {k: v for k, v in asdict(self).items() if k not in _NOT_LAYOUT}
+        return hashlib.sha256(json.dumps(wish, sort_keys=True).encode()).hexdigest()[:12]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The policy with its sources, as it is printed with `--json`."""
+        values = {k: v for k, v in asdict(self).items() if k != "sources"}
+        return {**values, "strategy": self.strategy.value, "sources": dict(self.sources)}
+
+
+_NOT_LAYOUT = frozenset({"sources", "max_files", "max_bytes", "rewrite_all"})
+
+
+def options(given: Mapping[str, Any], source: str = "request") -> Options:
+    """Options from one level, or one line that says what is wrong with them."""
+    try:
+        return Options.model_validate({k: v for k, v in given.items() if v is not None})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = ".".join(str(part) for part in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        if name == "strategy":
+            message = f"unknown strategy; there is: {', '.join(Strategy)}"
+        where = "" if source == "request" else f" ({source})"
+        raise BadInput(f"{name}: {message}{where}" if name else f"{message}{where}") from None
+
+
+def from_properties(properties: Mapping[str, str]) -> Options:
+    """The wishes a table carries itself, as `icepact.target-file-size` and the like."""
+    known = {name.replace("_", "-"): name for name in Options.model_fields}
+    given = {
+        known[key.removeprefix(PROPERTY_PREFIX)]: value
+        for key, value in properties.items()
+        if key.startswith(PROPERTY_PREFIX) and key.removeprefix(PROPERTY_PREFIX) in known
+    }
+    return options(given, "table property")
+
+
+def resolve(request: Options, properties: Mapping[str, str], configuration: Options) -> Policy:
+    """Settle every value for one table by precedence."""
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    levels = (
+        ("request", request),
+        ("table property", from_properties(properties)),
+        ("configuration", configuration),
+        ("default", _DEFAULTS),
+    )
+    for name in Options.model_fields:
+        for source, level in levels:
+            if (value := getattr(level, name)) is not None:
+                values[name], sources[name] = value, source
+                break
+        else:
+            values[name], sources[name] = None, "default"
+    _settle_sizes(values, sources, properties)
+    return Policy(**values, sources=sources)
+
+
+_DEFAULTS = Options(
+    strategy=Strategy.SMALL_FILES,
+    min_input_files=5,
+    max_file_count_per_partition=10_000,
+    max_delete_ratio=0.1,
+    max_group_size=50 * 1024**3,
+    max_group_files=10_000,
+    branch="main",
+    rewrite_all=False,
+)
+
+
+def _settle_sizes(values: dict[str, Any], sources: dict[str, str], properties: Mapping[str, str]) -> None:
+    if values["target_file_size"] is None:
+        table_target = properties.get("write.target-file-size-bytes", "")
+        values["target_file_size"] = int(table_target) if table_target.isdigit() else DEFAULT_TARGET
+        if table_target.isdigit():
+            sources["target_file_size"] = "table default"
+    target = values["target_file_size"]
+    if values["min_file_size"] is None:
+        values["min_file_size"] = max(1, int(target * SMALL_OF_TARGET))
+    if values["max_file_size"] is None:
+        values["max_file_size"] = int(target * LARGE_OF_TARGET)
+    small, large = values["min_file_size"], values["max_file_size"]
+    if small > target:
+        raise BadInput(f"min_file_size {format_size(small)} is above the target {format_size(target)}")
+    if large < target:
+        raise BadInput(f"max_file_size {format_size(large)} is below the target {format_size(target)}")
+
+
+def defaults() -> Mapping[str, Any]:
+    """The built-in defaults, for documentation."""
+    return {k: v for k, v in _DEFAULTS.model_dump(mode="json").items() if v is not None}

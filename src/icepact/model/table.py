@@ -1,0 +1,150 @@
+"""One pinned table state: what every later stage works on, and nothing newer."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+Partition = tuple[Any, ...]
+"""Partition values in the order of the spec's fields, as Iceberg's JSON writes them (dates are ISO text)."""
+
+
+class DeleteKind(StrEnum):
+    """The three ways in which Iceberg says that rows are gone."""
+
+    POSITION = "position"
+    DV = "dv"
+    EQUALITY = "equality"
+
+
+class DataFile(NamedTuple):
+    """One live data file. A named tuple, because tables have a hundred thousand of them."""
+
+    path: str
+    size: int
+    """Bytes."""
+    rows: int
+    """Records in the file, deleted ones included."""
+    spec_id: int
+    partition: Partition
+    sequence_number: int
+    """Data sequence number; 0 on format version 1."""
+    format: str
+    """parquet, orc or avro."""
+    row_groups: tuple[int, ...]
+    """Byte offsets at which row groups (ORC stripes, Avro blocks) start; empty if not recorded."""
+    first_row_id: int | None
+    """Row lineage of format version 3; null on files from before an upgrade."""
+    deletes: tuple[int, ...]
+    """Indexes into `TableState.deletes` of the deletes that apply to this file."""
+
+
+class DeleteFile(NamedTuple):
+    """One live delete file, or one deletion vector inside a Puffin file."""
+
+    path: str
+    offset: int | None
+    """Where the deletion vector starts in its Puffin file; null for delete files."""
+    kind: DeleteKind
+    size: int
+    """Bytes of the file; of the blob for a deletion vector."""
+    records: int
+    spec_id: int
+    partition: Partition
+    sequence_number: int
+    referenced: str | None
+    """The one data file it belongs to, if it is bound to one."""
+
+    @property
+    def key(self) -> tuple[str, int | None]:
+        """What tells two deletes apart: vectors share a file."""
+        return self.path, self.offset
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpecField:
+    """One field of a partition spec."""
+
+    name: str
+    transform: str
+    """As Iceberg writes it: identity, day, bucket[16], ..."""
+    source: str
+    """Column that is transformed; empty if it was dropped since."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartitionSpec:
+    """How one generation of files is partitioned."""
+
+    spec_id: int
+    fields: tuple[SpecField, ...]
+
+    @property
+    def unpartitioned(self) -> bool:
+        """True if all files of this spec are in one partition."""
+        return all(f.transform == "void" for f in self.fields)
+
+    def show(self, partition: Partition) -> str:
+        """`day=2026-01-01/region=eu`; `(all)` for an unpartitioned spec."""
+        shown = [f"{f.name}={v}" for f, v in zip(self.fields, partition, strict=True) if f.transform != "void"]
+        return "/".join(shown) or "(all)"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LastRun:
+    """The newest run of icepact on this branch that left nothing over, read from snapshot summaries."""
+
+    layout: str
+    """Fingerprint of the policy it worked by; see `Policy.fingerprint`."""
+    snapshot_id: int
+    sequence_number: int
+    pinned_sequence_number: int
+    """What it had seen when it planned: files up to here were judged by it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableState:
+    """One snapshot of one table, pinned."""
+
+    table: str
+    """Name without the catalog, quoted where Spark needs it."""
+    uuid: str
+    format_version: int
+    branch: str
+    snapshot_id: int | None
+    """Null for a table that has no snapshot yet."""
+    sequence_number: int
+    schema: str
+    """Iceberg's JSON of the current schema."""
+    specs: Mapping[int, PartitionSpec]
+    spec_id: int
+    """The current spec: outputs follow it."""
+    sort_order: str
+    """The table's sort order in words; `unsorted` if it has none."""
+    properties: Mapping[str, str]
+    files: Sequence[DataFile]
+    """Live data files that the row filter selects; all of them without one."""
+    deletes: Sequence[DeleteFile]
+    """All live deletes of the snapshot, those that apply to nothing included."""
+    manifests: int
+    snapshots: int
+    last_run: LastRun | None = None
+    where: str | None = None
+    """The row filter by which `files` were selected."""
+    live_twice: frozenset[str] = field(default=frozenset())
+    """Paths that the snapshot lists more than once: a broken table, never rewritten."""
+
+    @cached_property
+    def by_partition(self) -> Mapping[tuple[int, Partition], Sequence[DataFile]]:
+        """Live files by spec and partition, in a fixed order."""
+        groups: dict[tuple[int, Partition], list[DataFile]] = {}
+        for file in self.files:
+            groups.setdefault((file.spec_id, file.partition), []).append(file)
+        order = sorted(groups, key=lambda key: (key[0], [(v is not None, str(v)) for v in key[1]]))
+        return {key: groups[key] for key in order}
+
+    def show_partition(self, spec_id: int, partition: Partition) -> str:
+        """A partition as people name it, with its spec if that is not the current one."""
+        shown = self.specs[spec_id].show(partition)
+        return shown if spec_id == self.spec_id else f"{shown} (old spec {spec_id})"

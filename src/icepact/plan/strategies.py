@@ -1,0 +1,52 @@
+"""Strategies: which files of a partition are candidates, and why.
+
+Each is one function from a partition and a policy to a `Choice`; `STRATEGIES` is the whole list.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from icepact.model.policy import Policy, Strategy
+from icepact.model.sizes import format_size
+from icepact.model.table import DataFile, DeleteFile
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """The files of one partition that are worth rewriting; none if it is to be left out."""
+
+    files: Sequence[DataFile]
+    reason: str
+
+
+def small_files(files: Sequence[DataFile], deletes: Sequence[DeleteFile], policy: Policy) -> Choice:
+    """Merge small files; where deletes weigh too much, rewrite what they apply to as well."""
+    small = [f for f in files if f.size < policy.min_file_size]
+    rows = sum(f.rows for f in files)
+    attached = {index for f in files for index in f.deletes}
+    records = sum(deletes[i].records for i in attached)
+    average = sum(f.size for f in files) / len(files)
+    threshold = format_size(policy.min_file_size)
+    if records > policy.max_delete_ratio * rows:
+        chosen = [f for f in files if f.deletes or f.size < policy.min_file_size]
+        return Choice(files=chosen, reason=f"{records} delete records on {rows} rows, {len(small)} small files")
+    if len(files) > policy.max_file_count_per_partition:
+        reason = f"{len(files)} files, more than {policy.max_file_count_per_partition}"
+    elif len(small) >= policy.min_input_files:
+        reason = f"{len(small)} files below {threshold}"
+    elif len(files) > 1 and average < policy.min_file_size:
+        reason = f"{len(files)} files of {format_size(average)} on average, below {threshold}"
+    else:
+        return Choice(files=(), reason=_why_not(small, policy))
+    return Choice(files=small, reason=reason)
+
+
+def _why_not(small: Sequence[DataFile], policy: Policy) -> str:
+    if not small:
+        return f"no file below {format_size(policy.min_file_size)}"
+    return f"{len(small)} small of {policy.min_input_files} that make it worthwhile"
+
+
+STRATEGIES: Mapping[Strategy, Callable[[Sequence[DataFile], Sequence[DeleteFile], Policy], Choice]] = {
+    Strategy.SMALL_FILES: small_files
+}

@@ -1,0 +1,1 @@
+"""What was done: every run and its outcome. Stores remember; they decide nothing and start nothing."""
