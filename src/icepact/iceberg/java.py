@@ -5,9 +5,12 @@ maps and filters with method handles runs inside the JVM and costs one call, wha
 """
 
 import json
+import logging
 import os
+import re
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -29,6 +32,20 @@ class Java:
         self._invoke: Any = jvm.java.lang.invoke
         self._lookup: Any = self._invoke.MethodHandles.publicLookup()
         self._collectors: Any = jvm.java.util.stream.Collectors
+
+    @contextmanager
+    def active(self, session: SparkSession | None = None) -> Iterator[None]:
+        """Make a session the active one of this thread: Spark and Iceberg look catalogs up there."""
+        sessions = self.jvm.org.apache.spark.sql.classic.SparkSession
+        before = sessions.getActiveSession()
+        sessions.setActiveSession(self.session if session is None else session._jsparkSession)
+        try:
+            yield
+        finally:
+            if before.isDefined():
+                sessions.setActiveSession(before.get())
+            else:
+                sessions.clearActiveSession()
 
     # -- method handles ---------------------------------------------------------------------------
 
@@ -139,7 +156,20 @@ def error_line(error: BaseException) -> str:
     else:
         text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0][:500] if lines else type(error).__name__
+    return _DECORATION.sub("", lines[0])[:500].strip() if lines else type(error).__name__
 
 
-__all__ = ["Java", "JavaError", "error_class", "error_line"]
+_DECORATION = re.compile(r"^\[[A-Z_.]+\] | SQLSTATE: \w+.*$")
+"""Spark's error class in front and its SQL state behind: nothing for people."""
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep PySpark from logging an error that we turn into one line."""
+    logger = logging.getLogger("SQLQueryContextLogger")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before

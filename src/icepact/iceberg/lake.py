@@ -77,7 +77,8 @@ class Lake:
             raise
 
     def _catalog(self) -> Any:
-        return self.java.iceberg.spark.Spark3Util.loadIcebergCatalog(self.java.session, self.catalog)
+        with self.java.active():
+            return self.java.iceberg.spark.Spark3Util.loadIcebergCatalog(self.java.session, self.catalog)
 
     def _namespace(self, levels: tuple[str, ...]) -> Any:
         array = self.java.gateway.new_array(self.java.jvm.java.lang.String, len(levels))

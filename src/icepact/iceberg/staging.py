@@ -60,28 +60,28 @@ class Staging:
         cache.add(staged, table)
         try:
             manager.stageTasks(table, staged, self._tasks_of[unit_id])
-            frame = (
-                session.read.format("iceberg")
-                .option("split-size", str(2**62))  # one task per unit
-                .option("file-open-cost", "0")
-                .load(staged)
-            )
-            (
-                frame.observe(rows, F.count(F.lit(1)).alias("rows"))
-                .write.format("iceberg")
-                .option("target-file-size-bytes", str(max_file_size))
-                .option("distribution-mode", "hash" if shuffle_tasks else "none")
-                .option("fanout-enabled", "false" if shuffle_tasks else "true")
-                .option("output-spec-id", str(output_spec_id))
-                .mode("append")
-                .save(staged)
-            )
+            with java.active(session):
+                frame = (
+                    session.read.format("iceberg")
+                    .option("split-size", str(2**62))  # one task per unit
+                    .option("file-open-cost", "0")
+                    .load(staged)
+                )
+                (
+                    frame.observe(rows, F.count(F.lit(1)).alias("rows"))
+                    .write.format("iceberg")
+                    .option("target-file-size-bytes", str(max_file_size))
+                    .option("distribution-mode", "hash" if shuffle_tasks else "none")
+                    .option("fanout-enabled", "false" if shuffle_tasks else "true")
+                    .option("output-spec-id", str(output_spec_id))
+                    .mode("append")
+                    .save(staged)
+                )
             self._written[unit_id] = coordinator.fetchNewFiles(table, staged)
         finally:
             cache.remove(staged)
             manager.removeTasks(table, staged)
             coordinator.clearRewrite(table, staged)
-            java.jvm.org.apache.spark.sql.classic.SparkSession.clearActiveSession()
         return int(rows.get["rows"])
 
     def tag_jobs(self) -> None:
@@ -204,11 +204,7 @@ def _frozen_copy(table: IcebergTable, run_id: str) -> Any:
 
 
 def _own_session(java: Java, session: SparkSession, shuffle_tasks: int) -> SparkSession:
-    """A clone of the session, so that the settings a rewrite needs never reach the user's own.
-
-    It is made the active one of this thread, because Iceberg's source looks there and not at the session
-    that reads.
-    """
+    """A clone of the session, so that the settings a rewrite needs never reach the user's own."""
     clone = SparkSession(session.sparkContext, java.session.cloneSession())
     clone.conf.set("spark.sql.adaptive.enabled", "false")
     clone.conf.set("spark.sql.iceberg.executor-cache.delete-files.enabled", "false")
@@ -216,7 +212,6 @@ def _own_session(java: Java, session: SparkSession, shuffle_tasks: int) -> Spark
         clone.conf.unset(key)
     if shuffle_tasks:
         clone.conf.set("spark.sql.shuffle.partitions", str(shuffle_tasks))
-    java.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(clone._jsparkSession)
     return clone
 
 

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from icepact.iceberg.java import Java, JavaError, error_line
+from icepact.iceberg.java import Java, JavaError, error_line, quiet
 from icepact.iceberg.scan import ScanTasks, live_deletes
 from icepact.model.errors import BadInput, Unsupported
 from icepact.model.table import (
@@ -167,8 +167,9 @@ class IcebergTable:
         """A row filter in Spark's SQL as Iceberg's expression, or one line that says why not."""
         converter = self.java.jvm.org.apache.spark.sql.execution.datasources.SparkExpressionConverter
         try:
-            resolved = converter.collectResolvedSparkExpression(self.java.session, self.sql_name, where)
-            return converter.convertToIcebergExpression(resolved)
+            with self.java.active(), quiet():
+                resolved = converter.collectResolvedSparkExpression(self.java.session, self.sql_name, where)
+                return converter.convertToIcebergExpression(resolved)
         except (JavaError, PySparkException, Py4JError) as error:
             raise BadInput(f"where {where!r}: {error_line(error)}") from None
 

@@ -44,7 +44,7 @@ def _flag(name: str) -> inspect.Parameter:
     switch = name == "rewrite_all"
     words = [_spelled(name)] if switch else []
     annotation: Any = Annotated[
-        _TYPES.get(name, str | None),  # type: ignore[valid-type]
+        _TYPES.get(name, str | None),
         typer.Option(*words, help=Options.model_fields[name].description, show_default=False),
     ]
     default = False if switch else None

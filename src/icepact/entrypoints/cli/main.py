@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import click
 import typer
 
 from icepact.entrypoints.cli.flags import PLANNING, hoist, with_options
@@ -16,7 +15,6 @@ from icepact.model.outcome import Status
 
 app = typer.Typer(
     help="Compact Apache Iceberg tables on Spark. Sizes are written like 512MB.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -201,14 +199,11 @@ def _guarded(words: list[str]) -> int:
     """Run the app; every expected error is one line on stderr."""
     renderer = Renderer(as_json="--json" in words)
     try:
-        result = app(words, standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
-        return 2
-    except click.ClickException as error:
-        return renderer.error(error.format_message(), 2)
+        result = app(words or ["--help"], standalone_mode=False)
+    except typer.TyperException as error:
+        return renderer.error(str(error), 2)
     except IcepactError as error:
         return renderer.error(str(error), error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         return renderer.error("interrupted", 130)
     return result if isinstance(result, int) else 0

@@ -1,0 +1,83 @@
+"""Making tables messy on purpose: equality deletes, described files, concurrent writers."""
+
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+
+def load(spark: SparkSession, table: str) -> Any:
+    """Iceberg's own table object, freshly read; `table` carries the catalog's name."""
+    loaded = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, table)
+    loaded.refresh()
+    return loaded
+
+
+def equality_delete(
+    spark: SparkSession,
+    table: str,
+    rows: Sequence[dict[str, Any]],
+    *,
+    columns: Sequence[str],
+    partition: str | None = None,
+    unpartitioned: bool = False,
+    types: dict[str, pa.DataType] | None = None,
+    branch: str | None = None,
+) -> str:
+    """Commit one equality-delete file as a streaming writer would; returns its path.
+
+    `partition` is a partition path such as `day=2026-01-01`; with `unpartitioned` the delete is written
+    with the table's unpartitioned spec and is therefore global.
+    """
+    java = load(spark, table)
+    iceberg = spark._jvm.org.apache.iceberg
+    schema = java.schema()
+    ids = [schema.findField(name).fieldId() for name in columns]
+    fields = []
+    for name, field_id in zip(columns, ids, strict=True):
+        kind = (types or {}).get(name) or _arrow_type(str(schema.findField(name).type()))
+        fields.append(pa.field(name, kind, nullable=True, metadata={"PARQUET:field_id": str(field_id)}))
+    data = pa.Table.from_pylist([{c: row.get(c) for c in columns} for row in rows], schema=pa.schema(fields))
+    path = f"{str(java.location()).removeprefix('file:')}/data/eq-{uuid.uuid4()}.parquet"
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(data, path)
+    spec = java.spec()
+    if unpartitioned:
+        spec = next(s for s in java.specs().values() if s.isUnpartitioned())
+    array = spark.sparkContext._gateway.new_array(spark._jvm.int, len(ids))
+    for i, field_id in enumerate(ids):
+        array[i] = field_id
+    builder = (
+        iceberg.FileMetadata.deleteFileBuilder(spec)
+        .ofEqualityDeletes(array)
+        .withPath(path)
+        .withFormat("parquet")
+        .withFileSizeInBytes(Path(path).stat().st_size)
+        .withRecordCount(len(rows))
+    )
+    if partition is not None:
+        builder = builder.withPartitionPath(partition)
+    delta = java.newRowDelta().addDeletes(builder.build())
+    if branch:
+        delta = delta.toBranch(branch)
+    delta.commit()
+    return path
+
+
+def _arrow_type(kind: str) -> pa.DataType:
+    plain = {
+        "int": pa.int32(),
+        "long": pa.int64(),
+        "string": pa.string(),
+        "double": pa.float64(),
+        "float": pa.float32(),
+        "date": pa.date32(),
+        "boolean": pa.bool_(),
+        "timestamptz": pa.timestamp("us", tz="UTC"),
+        "timestamp": pa.timestamp("us"),
+    }
+    return plain[kind]
