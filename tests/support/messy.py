@@ -1,7 +1,7 @@
 """Making tables messy on purpose: equality deletes, described files, concurrent writers."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,13 @@ def load(spark: SparkSession, table: str) -> Any:
     loaded = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, table)
     loaded.refresh()
     return loaded
+
+
+def scan_tasks(java_table: Any) -> Iterator[Any]:
+    """Iceberg's own scan tasks of the current snapshot, one by one: for small test tables."""
+    tasks = java_table.newScan().planFiles().iterator()
+    while tasks.hasNext():
+        yield tasks.next()
 
 
 def equality_delete(

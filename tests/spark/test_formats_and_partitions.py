@@ -1,0 +1,74 @@
+"""Every format version with every kind of partition, file format and delete: the rows stay."""
+
+from itertools import product
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from icepact import Compactor
+from tests.support.checks import keeps_rows
+from tests.support.combos import pairwise
+from tests.support.messy import equality_delete
+from tests.support.oracle import delete_files, seen
+
+PARTITIONS = {
+    # how the table is partitioned, and one partition of it
+    "unpartitioned": ("", None),
+    "identity": ("PARTITIONED BY (kind)", "kind=b"),
+    "bucket": ("PARTITIONED BY (bucket(3, id))", "id_bucket=1"),
+    "days": ("PARTITIONED BY (days(at))", "at_day=2026-01-02"),
+    "truncate": ("PARTITIONED BY (truncate(2, name))", "name_trunc=n1"),
+}
+DELETES = {1: ("none",), 2: ("none", "position", "equality"), 3: ("none", "vector", "equality")}
+ALL = [
+    (version, partitions, file_format, deletes)
+    for version, partitions, file_format in product(DELETES, PARTITIONS, ("parquet", "orc", "avro"))
+    for deletes in DELETES[version]
+]
+FEW = pairwise(ALL)
+CASES = [pytest.param(*case, marks=() if case in FEW else pytest.mark.matrix) for case in ALL]
+
+
+def rows(spark: SparkSession, first: int, last: int, files: int) -> DataFrame:
+    """Rows that spread over three partitions of every kind; each column but the id is null now and then."""
+    return spark.range(first, last, 1, files).selectExpr(
+        "id",
+        "nullif(substr('abc', int(id % 3) + 1, 1), 'c') AS kind",
+        "IF(id % 11 = 0, NULL, timestamp'2026-01-01 12:00:00' + make_interval(0, 0, 0, int(id % 3))) AS at",
+        "IF(id % 13 = 0, NULL, concat('n', id % 3, '-', id)) AS name",
+        "IF(id % 5 = 0, NULL, id / 7) AS amount",
+    )
+
+
+@pytest.mark.parametrize(("version", "partitions", "file_format", "deletes"), CASES)
+def test_rows_stay(
+    compactor: Compactor,
+    spark: SparkSession,
+    namespace: str,
+    version: int,
+    partitions: str,
+    file_format: str,
+    deletes: str,
+) -> None:
+    table = f"{namespace}.t"
+    clause, partition = PARTITIONS[partitions]
+    spark.sql(
+        f"""CREATE TABLE {table} (id bigint, kind string, at timestamp, name string, amount double)
+        USING iceberg {clause} TBLPROPERTIES ('format-version' = '{version}', 'write.distribution-mode' = 'none',
+        'write.format.default' = '{file_format}', 'write.delete.mode' = 'merge-on-read')"""
+    )
+    rows(spark, 0, 120, 5).writeTo(table).append()
+    if deletes in ("position", "vector"):
+        spark.sql(f"DELETE FROM {table} WHERE id % 7 = 0 OR name IS NULL")
+    elif deletes == "equality":
+        keys = [{"id": n, "kind": None if n % 3 == 2 else "ab"[n % 3]} for n in range(0, 120, 2)]
+        equality_delete(spark, f"local.{table}", keys, columns=["id", "kind"], partition=partition)
+    before = seen(spark, table)[0]
+    assert (before < 120) == (deletes != "none")
+
+    outcome = keeps_rows(compactor, table, lineage=version == 3)
+
+    assert outcome.rows_deleted == 120 - before
+    assert delete_files(spark, table) == []
+    rows(spark, 120, 124, 2).writeTo(table).append()
+    assert seen(spark, table)[0] == before + 4
