@@ -5,6 +5,7 @@ against what the deletes can account for; null counts and bounds per column, equ
 dropped, contained where rows were.
 """
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from icepact.model.errors import ProofFailed
-from icepact.model.rewrite import ColumnFacts, InputFacts, Written
+from icepact.model.rewrite import ColumnFacts, Written
 from icepact.model.table import DataFile, DeleteFile, DeleteKind
 
 
@@ -74,6 +75,10 @@ def _dropped_is_accounted_for(
 
 # -- columns --------------------------------------------------------------------------------------
 
+_Files = Sequence[tuple[int, ColumnFacts]]
+"""Rows and columns of each file."""
+_Range = tuple[Any, Any]
+
 
 def _flat_columns(schema: Mapping[str, Any]) -> dict[int, str]:
     """Primitive columns by field id, those inside lists and maps left out: their counts follow other rules."""
@@ -88,63 +93,61 @@ def _flat_columns(schema: Mapping[str, Any]) -> dict[int, str]:
 
 
 def _compare_columns(written: Written, columns: Mapping[int, str], dropped: int) -> int:
-    outputs = [f.columns for f in written.files if f.columns is not None]
+    inputs = [(i.rows, i.columns) for i in written.inputs]
+    outputs = [(f.rows, f.columns) for f in written.files if f.columns is not None]
     if len(outputs) != len(written.files):
         return 0
     compared = 0
     for field_id, kind in columns.items():
-        if not all(field_id in i.columns.nulls for i in written.inputs):
+        if not all(field_id in facts.nulls for _, facts in (*inputs, *outputs)):
             continue  # a file from before the column was added, or a column without metrics
-        if not all(field_id in o.nulls for o in outputs):
-            continue
         compared += 1
-        _compare_nulls(field_id, written, outputs, dropped)
-        _compare_bounds(field_id, kind, written.inputs, outputs, dropped, written.group_id)
+        what = f"group {written.group_id}: column #{field_id}"
+        _compare_nulls(what, field_id, inputs, outputs, dropped)
+        _compare_bounds(what, _range(field_id, kind, inputs), _range(field_id, kind, outputs), dropped)
     return compared
 
 
-def _compare_nulls(field_id: int, written: Written, outputs: Sequence[ColumnFacts], dropped: int) -> None:
-    before = sum(i.columns.nulls[field_id] for i in written.inputs)
-    after = sum(o.nulls[field_id] for o in outputs)
+def _compare_nulls(what: str, field_id: int, inputs: _Files, outputs: _Files, dropped: int) -> None:
+    before = sum(facts.nulls[field_id] for _, facts in inputs)
+    after = sum(facts.nulls[field_id] for _, facts in outputs)
     if not before - dropped <= after <= before:
-        raise ProofFailed(
-            f"group {written.group_id}: column #{field_id} had {before} nulls and has {after}, {dropped} rows dropped"
-        )
+        raise ProofFailed(f"{what} had {before} nulls and has {after}, {dropped} rows dropped")
 
 
-def _compare_bounds(
-    field_id: int,
-    kind: str,
-    inputs: Sequence[InputFacts],
-    outputs: Sequence[ColumnFacts],
-    dropped: int,
-    group_id: str,
-) -> None:
-    lower_in = _values(kind, [i.columns.lower.get(field_id) for i in inputs if i.rows > i.columns.nulls[field_id]])
-    upper_in = _values(kind, [i.columns.upper.get(field_id) for i in inputs if i.rows > i.columns.nulls[field_id]])
-    lower_out = _values(kind, [o.lower[field_id] for o in outputs if field_id in o.lower])
-    upper_out = _values(kind, [o.upper[field_id] for o in outputs if field_id in o.upper])
-    if not (lower_in and upper_in and lower_out and upper_out):
+def _compare_bounds(what: str, before: _Range | None, after: _Range | None, dropped: int) -> None:
+    if before is None or after is None:
         return
-    before, after = (min(lower_in), max(upper_in)), (min(lower_out), max(upper_out))
     contained = before[0] <= after[0] and after[1] <= before[1]
     if not contained or (dropped == 0 and before != after):
-        raise ProofFailed(f"group {group_id}: column #{field_id} ranged over {before} and ranges over {after}")
+        raise ProofFailed(f"{what} ranged over {before} and ranges over {after}")
 
 
-def _values(kind: str, bounds: Sequence[str | None]) -> list[Any]:
-    """Bounds as comparable values; none at all if one is missing or of a kind that writers may shorten."""
-    decoded = [None if bound is None else _decode(kind, bytes.fromhex(bound)) for bound in bounds]
-    return [] if any(value is None for value in decoded) else decoded
+def _range(field_id: int, kind: str, files: _Files) -> _Range | None:
+    """Over what the values of a column range; null if one file that has values does not tell.
+
+    A footer tells nothing of a column with NaN in it, so one silent file makes the others' range useless.
+    """
+    filled = [facts for rows, facts in files if rows > facts.nulls[field_id]]
+    lower = [_decode(kind, facts.lower.get(field_id)) for facts in filled]
+    upper = [_decode(kind, facts.upper.get(field_id)) for facts in filled]
+    if not filled or any(value is None for value in (*lower, *upper)):
+        return None
+    return min(lower), max(upper)
 
 
-def _decode(kind: str, raw: bytes) -> Any:
+def _decode(kind: str, bound: str | None) -> Any:
+    """A bound as a comparable value; null if it is missing, NaN, or of a kind that writers may shorten."""
+    raw = bytes.fromhex(bound or "")
+    if not raw:
+        return None
     if kind in {"int", "long", "date"}:
         return int.from_bytes(raw, "little", signed=True)
     if kind in {"timestamp", "timestamptz"} and len(raw) == 8:  # 4 bytes: a date that was widened
         return int.from_bytes(raw, "little", signed=True)
     if kind in {"float", "double"}:
-        return struct.unpack("<f" if len(raw) == 4 else "<d", raw)[0]
+        value = struct.unpack("<f" if len(raw) == 4 else "<d", raw)[0]
+        return None if math.isnan(value) else value  # old writers put NaN into bounds
     if kind.startswith("decimal"):
         return Decimal(int.from_bytes(raw, "big", signed=True))
     return None

@@ -1,6 +1,7 @@
 """The composition root: configuration from its sources, the catalog, the record store."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from icepact.record.store import RecordStore
 
 CONFIG_FILE = "icepact.yaml"
 HISTORY_FILE = "icepact.db"
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _FROM_ENVIRONMENT = ("catalog", "catalog_uri", "catalog_type", "warehouse", "state")
 
 
@@ -48,7 +50,25 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(settings, dict):
         raise BadInput(f"configuration {path} must be a mapping with keys such as catalogs, spark, policy")
-    return settings
+    expanded: dict[str, Any] = _expanded(settings, path)
+    return expanded
+
+
+def _expanded(value: Any, path: Path) -> Any:
+    """`${NAME}` in any text is the environment variable of that name, so that secrets need not be in the file."""
+    if isinstance(value, dict):
+        return {key: _expanded(inner, path) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_expanded(inner, path) for inner in value]
+    if not isinstance(value, str):
+        return value
+
+    def of_environment(match: re.Match[str]) -> str:
+        if match[1] not in os.environ:
+            raise BadInput(f"configuration {path}: the environment variable {match[1]} is not set")
+        return os.environ[match[1]]
+
+    return _VARIABLE.sub(of_environment, value)
 
 
 def catalog_of(config: Config) -> Catalog:

@@ -75,17 +75,17 @@ class Java:
         values[0] = value
         return self._invoke.MethodHandles.insertArguments(handle, position, values)
 
+    def as_interface(self, interface: str, handle: Any) -> Any:
+        """A handle as an instance of a one-method Java interface."""
+        return self._invoke.MethodHandleProxies.asInterfaceInstance(self.class_of(interface), handle)
+
     def as_function(self, handle: Any) -> Any:
         """A handle as a java.util.function.Function."""
-        return self._invoke.MethodHandleProxies.asInterfaceInstance(
-            self.class_of("java.util.function.Function"), handle
-        )
+        return self.as_interface("java.util.function.Function", handle)
 
     def as_predicate(self, handle: Any) -> Any:
         """A handle as a java.util.function.Predicate."""
-        return self._invoke.MethodHandleProxies.asInterfaceInstance(
-            self.class_of("java.util.function.Predicate"), handle
-        )
+        return self.as_interface("java.util.function.Predicate", handle)
 
     # -- collections ------------------------------------------------------------------------------
 
@@ -101,9 +101,18 @@ class Java:
         """A Java iterable as a list."""
         return self.iceberg.relocated.com.google.common.collect.Lists.newArrayList(iterable)
 
-    def filtered(self, items: Any, predicate: Any) -> Any:
-        """The items of a Java list that a predicate accepts, as a list."""
-        return items.stream().filter(predicate).collect(self._collectors.toList())
+    def stream(self, iterable: Any) -> Any:
+        """A Java iterable as a stream, so that what is filtered out is never held."""
+        items = self.jvm.java.util.Spliterators.spliteratorUnknownSize(iterable.iterator(), 0)
+        return self.jvm.java.util.stream.StreamSupport.stream(items, False)
+
+    def among(self, values: Any) -> Any:
+        """A handle that tells whether its argument is in a java.util.HashSet."""
+        return self.bind(self.method("java.util.HashSet", "contains", "java.lang.Object"), 0, values)
+
+    def filtered(self, stream: Any, predicate: Any) -> Any:
+        """The items of a Java stream that a predicate accepts, as a list."""
+        return stream.filter(predicate).collect(self._collectors.toList())
 
     def mapped(self, items: Any, handle: Any) -> Any:
         """A method of every item of a Java list, as a list."""

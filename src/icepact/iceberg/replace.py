@@ -64,7 +64,7 @@ def replace_files(
     rewrite = table.table.newRewrite().validateFromSnapshot(pinned if known else view.snapshot_id)
     rewrite.rewriteFiles(
         view.tasks.with_paths(inputs).data_files(),
-        _delete_files(java, view, dangling),
+        _delete_files(java, view, dangling, inputs),
         outputs,
         java.jvm.java.util.HashSet(),
     )
@@ -112,11 +112,20 @@ def find_commit(table: IcebergTable, branch: str, commit_id: str, *, since: int)
     return None
 
 
-def _delete_files(java: Java, view: HeadView, paths: list[str]) -> Any:
-    location = java.method("org.apache.iceberg.ContentFile", "location")
-    contains = java.bind(java.method("java.util.HashSet", "contains", "java.lang.Object"), 0, java.strings(paths))
-    chosen = java.filtered(view.java_deletes, java.as_predicate(java.chain(location, contains)))
-    return java.jvm.java.util.HashSet(chosen)
+def _delete_files(java: Java, view: HeadView, dangling: list[str], inputs: list[str]) -> Any:
+    """Java's own delete files that go: the dangling ones, and what is bound to an input.
+
+    Iceberg would drop the vectors of removed data files by itself, but looks for them only in the
+    manifests of the delete files that we name, once we name one.
+    """
+    chosen = java.jvm.java.util.HashSet()
+    for owner, name, paths in (
+        ("org.apache.iceberg.ContentFile", "location", dangling),
+        ("org.apache.iceberg.DeleteFile", "referencedDataFile", inputs),
+    ):
+        wanted = java.as_predicate(java.chain(java.method(owner, name), java.among(java.strings(paths))))
+        chosen.addAll(java.filtered(view.java_deletes.stream(), wanted))
+    return chosen
 
 
 def roll_back(table: IcebergTable, branch: str, *, bad: int, good: int) -> bool:

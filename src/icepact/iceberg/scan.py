@@ -35,54 +35,46 @@ class ScanTasks:
         self.tasks = tasks
 
     @classmethod
-    def plan(
-        cls, java: Java, table: Any, snapshot_id: int, *, expression: Any = None, stats: bool = False
-    ) -> "ScanTasks":
+    def plan(cls, java: Java, table: Any, snapshot_id: int, *, expression: Any = None) -> "ScanTasks":
         """All tasks of a snapshot. A row filter selects files, never rows: residuals must be ignored."""
-        scan = table.newScan().useSnapshot(snapshot_id)
-        if expression is not None:
-            scan = scan.filter(expression)
-        if stats:
-            scan = scan.includeColumnStats()
-        iterable = scan.ignoreResiduals().planFiles()
+        scan = table.newScan().useSnapshot(snapshot_id).ignoreResiduals()
+        iterable = (scan if expression is None else scan.filter(expression)).planFiles()
         try:
-            tasks = java.listed(iterable)
+            return cls(java, table, java.listed(iterable))
         finally:
             iterable.close()
-        return cls(java, table, tasks)
+
+    @classmethod
+    def with_stats(cls, java: Java, table: Any, snapshot_id: int, paths: Sequence[str]) -> "ScanTasks":
+        """The tasks of these files with their column statistics; those of all other files are never kept."""
+        iterable = table.newScan().useSnapshot(snapshot_id).ignoreResiduals().includeColumnStats().planFiles()
+        try:
+            return cls(java, table, java.filtered(java.stream(iterable), _of_paths(java, paths)))
+        finally:
+            iterable.close()
 
     def _file_method(self, name: str) -> Any:
-        java = self.java
-        return java.chain(java.method(_TASK, "file"), java.method(_FILE, name))
-
-    def _of_paths(self, paths: Any) -> Any:
-        """Predicate handle: the task's file is one of these."""
-        java = self.java
-        contains = java.bind(java.method("java.util.HashSet", "contains", "java.lang.Object"), 0, paths)
-        return java.chain(self._file_method("location"), contains)
+        return _file_method(self.java, name)
 
     def with_paths(self, paths: Sequence[str]) -> "ScanTasks":
         """Only the tasks of these files."""
-        predicate = self.java.as_predicate(self._of_paths(self.java.strings(paths)))
-        return ScanTasks(self.java, self.table, self.java.filtered(self.tasks, predicate))
+        tasks = self.java.filtered(self.tasks.stream(), _of_paths(self.java, paths))
+        return ScanTasks(self.java, self.table, tasks)
 
     def in_partitions_of(self, some: "ScanTasks") -> "ScanTasks":
         """Only the tasks in a partition that one of these other tasks is in too."""
         java = self.java
         partition = self._file_method("partition")
-        partitions = java.jvm.java.util.HashSet(java.mapped(some.tasks, partition))
-        contains = java.bind(java.method("java.util.HashSet", "contains", "java.lang.Object"), 0, partitions)
-        return ScanTasks(
-            java, self.table, java.filtered(self.tasks, java.as_predicate(java.chain(partition, contains)))
-        )
+        inside = java.among(java.jvm.java.util.HashSet(java.mapped(some.tasks, partition)))
+        tasks = java.filtered(self.tasks.stream(), java.as_predicate(java.chain(partition, inside)))
+        return ScanTasks(java, self.table, tasks)
 
     def by_key(self, key_by_path: Mapping[str, str]) -> dict[str, Any]:
-        """Java lists of tasks by the key that their path has; tasks without one are left behind."""
+        """Java lists of tasks by the key that their path has; every task must have one."""
         java = self.java
         keys = java.from_json(dict(key_by_path), "java.util.HashMap")
-        some = self.with_paths(list(key_by_path))
         get = java.bind(java.method("java.util.HashMap", "get", "java.lang.Object"), 0, keys)
-        return java.grouped(some.tasks, java.chain(self._file_method("location"), get))
+        return java.grouped(self.tasks, java.chain(self._file_method("location"), get))
 
     def paths(self) -> list[str]:
         """Every task's path, in order."""
@@ -127,6 +119,16 @@ class ScanTasks:
                 _data_file(task, number, deletes, shared)
                 for task, number in zip(document["file-scan-tasks"], self.sequence_numbers(), strict=True)
             ]
+
+
+def _file_method(java: Java, name: str) -> Any:
+    """A handle from a task to a method of its file."""
+    return java.chain(java.method(_TASK, "file"), java.method(_FILE, name))
+
+
+def _of_paths(java: Java, paths: Sequence[str]) -> Any:
+    """A predicate: the task's file is one of these."""
+    return java.as_predicate(java.chain(_file_method(java, "location"), java.among(java.strings(paths))))
 
 
 def _data_file(

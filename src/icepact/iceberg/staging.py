@@ -35,7 +35,7 @@ class Staging:
         self.java = table.java
         self.run_id = run_id
         self._frozen = _frozen_copy(table, run_id)
-        tasks = ScanTasks.plan(self.java, table.table, snapshot_id, stats=True)
+        tasks = ScanTasks.with_stats(self.java, table.table, snapshot_id, list(unit_of))
         self._tasks_of = tasks.by_key(unit_of)
         self._written: dict[str, Any] = {}
 

@@ -180,7 +180,7 @@ class IcebergTable:
         text = java.method("java.lang.String", "valueOf", "java.lang.Object")
         everything = self.table.operations().current().snapshots()
         is_complete = java.as_predicate(java.chain(java.method(owner, "summary"), text, contains))
-        runs = {int(s.snapshotId()): s for s in java.filtered(everything, is_complete)}
+        runs = {int(s.snapshotId()): s for s in java.filtered(everything.stream(), is_complete)}
         if not runs:
             return None
         ids = java.numbers(everything, java.method(owner, "snapshotId"))

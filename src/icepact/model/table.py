@@ -1,6 +1,6 @@
 """One pinned table state: what every later stage works on, and nothing newer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -60,6 +60,11 @@ class DeleteFile(NamedTuple):
     def key(self) -> tuple[str, int | None]:
         """What tells two deletes apart: vectors share a file."""
         return self.path, self.offset
+
+
+def delete_records(files: Iterable[DataFile], deletes: Sequence[DeleteFile]) -> int:
+    """Records of the deletes that apply to any of these files, each delete counted once."""
+    return sum(deletes[index].records for index in {i for f in files for i in f.deletes})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

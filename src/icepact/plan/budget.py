@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from icepact.model.plan import LeftOut, RewriteFiles, Unit
 from icepact.model.policy import Policy
 from icepact.model.sizes import format_size
-from icepact.model.table import DataFile
+from icepact.model.table import DataFile, DeleteFile, delete_records
 from icepact.plan.packing import outputs_of
 
 
@@ -27,7 +27,9 @@ class _Purse:
             self.bytes -= size
 
 
-def within_budget(groups: Sequence[RewriteFiles], policy: Policy) -> tuple[list[RewriteFiles], list[LeftOut]]:
+def within_budget(
+    groups: Sequence[RewriteFiles], deletes: Sequence[DeleteFile], policy: Policy
+) -> tuple[list[RewriteFiles], list[LeftOut]]:
     """The groups, or parts of them, that the budget allows; and what it holds back."""
     purse = _Purse(files=policy.max_files, bytes=policy.max_bytes)
     kept: list[RewriteFiles] = []
@@ -36,7 +38,7 @@ def within_budget(groups: Sequence[RewriteFiles], policy: Policy) -> tuple[list[
         units = tuple(_affordable(group, purse))
         files = sum(len(u.files) for u in units)
         if units:
-            kept.append(_shrunk(group, units, policy))
+            kept.append(_shrunk(group, units, deletes, policy))
         if files < len(group.files):
             missing = len(group.files) - files
             size = group.bytes - sum(u.bytes for u in units)
@@ -69,7 +71,9 @@ def _part(unit: Unit, purse: _Purse) -> Unit:
     return Unit(files=tuple(files))
 
 
-def _shrunk(group: RewriteFiles, units: tuple[Unit, ...], policy: Policy) -> RewriteFiles:
+def _shrunk(
+    group: RewriteFiles, units: tuple[Unit, ...], deletes: Sequence[DeleteFile], policy: Policy
+) -> RewriteFiles:
     if units == group.units:
         return group
     return replace(
@@ -77,6 +81,7 @@ def _shrunk(group: RewriteFiles, units: tuple[Unit, ...], policy: Policy) -> Rew
         units=units,
         predicted_files=sum(outputs_of(u, policy) for u in units),
         predicted_bytes=sum(u.bytes for u in units),
+        delete_records=delete_records((f for u in units for f in u.files), deletes),
     )
 
 

@@ -1,17 +1,20 @@
 """Packing files into units: every file once, no unit above the maximum, sizes alike.
 
-First fit by falling size up to the target and a tenth, then the smallest units are joined while they
-are too small and still fit. What this guarantees (all property-tested):
+Best fit by falling size up to the target and a tenth, then the smallest units are joined while both are
+small and still fit. What this guarantees (all property-tested):
 
-- every file is in exactly one unit, and the result depends on nothing but the files and sizes;
-- no unit is above the maximum, except a lone file that is above it by itself;
+- every file is in exactly one unit, and the result depends on nothing but the files and the policy;
+- no unit is above the largest output or the limits of a group, except a lone file that is so by itself;
 - units are within half and twice their average, except lone files and the last unit;
 - packing the units' outputs again joins nothing: the fixed point.
+
+The last two do not hold where `max_group_files` cuts a unit short.
 """
 
 import math
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
 
 from icepact.model.plan import Unit
 from icepact.model.policy import Policy
@@ -23,11 +26,10 @@ OVERFILL = 1.1
 
 def pack(files: Sequence[DataFile], policy: Policy) -> tuple[Unit, ...]:
     """Units, largest first; the last one is what remained."""
-    capacity = min(policy.max_file_size, int(policy.target_file_size * OVERFILL))
-    bins = _first_fit(sorted(files, key=lambda f: (-f.size, f.path)), capacity)
+    bins = _best_fit(sorted(files, key=lambda f: (-f.size, f.path)), policy)
     bins = _join_smallest(bins, policy)
     bins.sort(key=lambda b: (-b.size, b.files[0].path))
-    return tuple(Unit(files=tuple(sorted(b.files, key=_reading_order))) for b in bins)
+    return tuple(Unit(files=tuple(sorted(b.files, key=reading_order))) for b in bins)
 
 
 def outputs_of(unit: Unit, policy: Policy) -> int:
@@ -35,6 +37,11 @@ def outputs_of(unit: Unit, policy: Policy) -> int:
     if unit.bytes <= policy.max_file_size:
         return 1
     return math.ceil(unit.bytes / policy.max_file_size)
+
+
+def reading_order(file: DataFile) -> tuple[int, str]:
+    """Oldest first: rows stay in the order in which they were written."""
+    return file.sequence_number, file.path
 
 
 class _Bin:
@@ -51,48 +58,47 @@ class _Bin:
         self.size += sum(f.size for f in files)
 
 
-def _reading_order(file: DataFile) -> tuple[int, str]:
-    """Oldest first: rows stay in the order in which they were written."""
-    return file.sequence_number, file.path
+def _largest(policy: Policy) -> int:
+    """Bytes that a unit of several files may have."""
+    return min(policy.max_file_size, policy.max_group_size)
 
 
-def _first_fit(files: Sequence[DataFile], capacity: int) -> list[_Bin]:
+def _best_fit(files: Sequence[DataFile], policy: Policy) -> list[_Bin]:
     """Best fit with a sorted list of free room: n log n, where a plain first fit is quadratic."""
+    capacity = min(_largest(policy), int(policy.target_file_size * OVERFILL))
     bins: list[_Bin] = []
     room: list[tuple[int, int]] = []  # (free bytes, bin number), ascending
     for file in files:
-        at = _smallest_room(room, file.size)
-        if at is None:
+        at = bisect_left(room, (file.size, 0))
+        if at == len(room):
             bins.append(_Bin(file))
             insort(room, (capacity - file.size, len(bins) - 1))
-        else:
-            free, number = room.pop(at)
-            bins[number].add([file])
+            continue
+        free, number = room.pop(at)
+        bins[number].add([file])
+        if len(bins[number].files) < policy.max_group_files:
             insort(room, (free - file.size, number))
     return bins
 
 
-def _smallest_room(room: list[tuple[int, int]], size: int) -> int | None:
-    low, high = 0, len(room)
-    while low < high:
-        middle = (low + high) // 2
-        if room[middle][0] < size:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < len(room) else None
-
-
-def _join_smallest(bins: list[_Bin], policy: Policy) -> list[_Bin]:
-    """Join the two smallest units while both are small, or far below the average, and fit together."""
-    bins = sorted(bins, key=lambda b: (b.size, b.files[0].path))
-    total = sum(b.size for b in bins)
-    while len(bins) > 1:
-        first, second = bins[0], bins[1]
-        too_small = second.size < policy.min_file_size or second.size < total / len(bins) / 2
-        if not too_small or first.size + second.size > policy.max_file_size:
+def _join_smallest(bins: Sequence[_Bin], policy: Policy) -> list[_Bin]:
+    """Join the two smallest units while both are small and fit together."""
+    heap = [(b.size, b.files[0].path, number, b) for number, b in enumerate(bins)]
+    heapify(heap)
+    full: list[_Bin] = []  # joined with nothing any more, for they have so many files
+    while len(heap) > 1:
+        entry = heappop(heap)
+        first, second = entry[3], heap[0][3]
+        if second.size >= policy.min_file_size or first.size + second.size > _largest(policy):
+            heappush(heap, entry)
             break
-        first.add(second.files)
-        del bins[:2]
-        insort(bins, first, key=lambda b: (b.size, b.files[0].path))
-    return bins
+        if len(first.files) + len(second.files) <= policy.max_group_files:
+            heappop(heap)
+            first.add(second.files)
+            heappush(heap, (first.size, *entry[1:]))
+        elif len(first.files) >= len(second.files):
+            full.append(first)
+        else:
+            full.append(heappop(heap)[3])
+            heappush(heap, entry)
+    return [*full, *(entry[3] for entry in heap)]

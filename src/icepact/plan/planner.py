@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 from icepact.model.plan import Before, LeftOut, Method, Plan, Prediction, RewriteFiles, Unit
 from icepact.model.policy import Policy
-from icepact.model.table import DataFile, LastRun, TableState
+from icepact.model.table import DataFile, LastRun, TableState, delete_records
 from icepact.plan.budget import within_budget
-from icepact.plan.packing import outputs_of, pack
+from icepact.plan.packing import outputs_of, pack, reading_order
 from icepact.plan.strategies import STRATEGIES, Choice
 
 
@@ -27,7 +27,7 @@ def make_plan(state: TableState, policy: Policy) -> Plan:
         verdict = _judge(state, policy, spec_id, state.show_partition(spec_id, partition), files)
         groups.extend(verdict.groups)
         left_out.extend(verdict.left_out)
-    steps, cut = within_budget(_most_saved_first(groups), policy)
+    steps, cut = within_budget(_most_saved_first(groups), state.deletes, policy)
     numbered = tuple(replace(step, group_id=f"g{n:04d}") for n, step in enumerate(steps, start=1))
     return Plan(
         table=state.table,
@@ -112,18 +112,21 @@ def _groups(state: TableState, policy: Policy, spec_id: int, name: str, choice: 
     """Groups of one partition that leave fewer files or remove delete records."""
     scattered = _scattered(state, spec_id)
     if scattered:
-        # one shuffle writes each output partition once; splitting it would leave several small files in each
-        batches: list[tuple[Unit, ...]] = [(Unit(files=tuple(choice.files)),)]
+        # one shuffle writes each output partition once: cut only where a group may not be larger, because
+        # every further group leaves one more small file in each
+        lone = [Unit(files=(f,)) for f in sorted(choice.files, key=reading_order)]
+        batches: list[tuple[Unit, ...]] = [
+            (Unit(files=tuple(f for unit in batch for f in unit.files)),) for batch in _batches(lone, policy)
+        ]
     else:
         units = [u for u in pack(choice.files, policy) if policy.rewrite_all or _useful(u)]
         batches = list(_batches(units, policy))
     for units_of_group in batches:
         files = [f for u in units_of_group for f in u.files]
-        attached = sorted({i for f in files for i in f.deletes})
         predicted = sum(outputs_of(u, policy) for u in units_of_group)
         if scattered:
             predicted = max(predicted, scattered)
-        if predicted >= len(files) and not attached and not policy.rewrite_all:
+        if predicted >= len(files) and not any(f.deletes for f in files) and not policy.rewrite_all:
             continue
         yield RewriteFiles(
             group_id="",
@@ -135,7 +138,7 @@ def _groups(state: TableState, policy: Policy, spec_id: int, name: str, choice: 
             reason=choice.reason,
             predicted_files=predicted,
             predicted_bytes=sum(f.size for f in files),
-            delete_records=sum(state.deletes[i].records for i in attached),
+            delete_records=delete_records(files, state.deletes),
         )
 
 
@@ -178,5 +181,5 @@ def _predict(state: TableState, steps: Sequence[RewriteFiles]) -> Prediction:
         input_bytes=sum(step.bytes for step in steps),
         output_files=outputs,
         output_bytes=sum(step.predicted_bytes for step in steps),
-        delete_records=sum(step.delete_records for step in steps),
+        delete_records=delete_records((f for step in steps for f in step.files), state.deletes),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from icepact.model.policy import Policy, Strategy
 from icepact.model.sizes import format_size
-from icepact.model.table import DataFile, DeleteFile
+from icepact.model.table import DataFile, DeleteFile, delete_records
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,8 +23,7 @@ def small_files(files: Sequence[DataFile], deletes: Sequence[DeleteFile], policy
     """Merge small files; where deletes weigh too much, rewrite what they apply to as well."""
     small = [f for f in files if f.size < policy.min_file_size]
     rows = sum(f.rows for f in files)
-    attached = {index for f in files for index in f.deletes}
-    records = sum(deletes[i].records for i in attached)
+    records = delete_records(files, deletes)
     average = sum(f.size for f in files) / len(files)
     threshold = format_size(policy.min_file_size)
     if records > policy.max_delete_ratio * rows:

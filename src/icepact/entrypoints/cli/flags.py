@@ -13,7 +13,6 @@ PLANNING = (
     *("strategy", "target_file_size", "min_file_size", "max_file_size", "min_input_files"),
     *("max_files", "max_bytes", "where", "branch", "rewrite_all"),
 )
-_TYPES: dict[str, Any] = {"min_input_files": int | None, "max_files": int | None, "rewrite_all": bool}
 _GLOBAL_WITH_VALUE = ("--catalog", "--catalog-uri", "--catalog-type", "--warehouse", "--config")
 _GLOBAL_SWITCHES = ("--json", "--verbose", "-v")
 
@@ -44,7 +43,7 @@ def _flag(name: str) -> inspect.Parameter:
     switch = name == "rewrite_all"
     words = [_spelled(name)] if switch else []
     annotation: Any = Annotated[
-        _TYPES.get(name, str | None),
+        bool if switch else str | None,  # numbers and sizes are checked by the model, in its own words
         typer.Option(*words, help=Options.model_fields[name].description, show_default=False),
     ]
     default = False if switch else None

@@ -1,0 +1,110 @@
+"""Bad input is refused at the door: one line, exit code 2, nothing started."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import Run
+
+NO_JAVA = {"JAVA_HOME": "/nowhere"}
+"""Whoever tries to start Spark in this environment is found out: the message would be about Java."""
+
+CASES = {
+    "unknown command": (["frobnicate"], "No such command 'frobnicate'"),
+    "unknown option": (["plan", "db.t", "--colour", "red"], "No such option: --colour"),
+    "no table": (["health"], "no table is given"),
+    "two tables": (["compact", "db.a", "--table", "db.b"], "two tables are given"),
+    "not a table name": (["health", "db..t"], "is not a table name"),
+    "no namespace": (["health", "t"], "names no namespace"),
+    "unknown table": (["health", "db.nope"], "no table db.nope in the warehouse"),
+    "unknown strategy": (["plan", "db.events", "--strategy", "magic"], "unknown strategy; there is: small-files"),
+    "later strategy": (["plan", "db.events", "--strategy", "zorder"], "unknown strategy; there is: small-files"),
+    "bad size": (
+        ["plan", "db.events", "--target-file-size", "12parsecs"],
+        "target_file_size: '12parsecs' is not a size",
+    ),
+    "zero size": (["plan", "db.events", "--max-bytes", "0"], "max_bytes: '0' is not a size: it must be above zero"),
+    "negative budget": (
+        ["plan", "db.events", "--max-files", "-3"],
+        "max_files: Input should be greater than or equal to 1",
+    ),
+    "not a number": (["plan", "db.events", "--max-files", "many"], "max_files: Input should be a valid integer"),
+    "no configuration": (["tables", "--config", "absent.yaml"], "configuration absent.yaml cannot be read"),
+    "unknown catalog": (["tables", "--catalog", "prod"], "no catalog 'prod' is configured"),
+    "unknown catalog type": (
+        ["tables", "--catalog-uri", "http://127.0.0.1:1", "--catalog-type", "magic"],
+        "unknown type 'magic'",
+    ),
+    "type not told": (["tables", "--catalog-uri", "ftp://127.0.0.1/x"], "cannot tell its type"),
+    "warehouse without catalog": (["tables", "--warehouse", "s3://lake/wh"], "needs a catalog"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_line_and_nothing_started(icepact: Run, warehouse: Path, case: str) -> None:
+    words, message = CASES[case]
+    there = [] if {"--catalog", "--catalog-uri", "--warehouse"} & set(words) else ["--warehouse", str(warehouse)]
+    answer = icepact(*words, *there, env=NO_JAVA)
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err.count("\n") == 1, answer.err
+    assert answer.err.startswith("icepact: ")
+    assert message in answer.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("catalogs: [", "is not YAML (line 1)"),
+        ("- a\n- b\n", "must be a mapping"),
+        ("catalog: prod\ncatalogs:\n  prod: {uri: 'https://x', token: hush}\npolcy: {}\n", "polcy"),
+        ("policy: {target_file_size: huge}\n", "policy.target_file_size: 'huge' is not a size"),
+        ("policy: {min_input_files: 0}\n", "policy.min_input_files"),
+        ("catalogs: {prod: 5}\n", "catalogs.prod"),
+    ],
+)
+def test_broken_configuration(icepact: Run, tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "icepact.yaml").write_text(text)
+    answer = icepact("tables", cwd=tmp_path, env=NO_JAVA)
+    assert answer.code == 2
+    assert answer.err.count("\n") == 1
+    assert message in answer.err
+    assert "hush" not in answer.err
+
+
+def test_with_json_the_error_is_a_document_too(icepact: Run, warehouse: Path) -> None:
+    answer = icepact("health", "db.nope", "--json", "--warehouse", str(warehouse), env=NO_JAVA)
+    assert answer.code == 2
+    assert answer.json["error"].startswith("no table db.nope")
+
+
+def test_without_java_one_line_says_how_to_get_it(icepact: Run, warehouse: Path) -> None:
+    answer = icepact("health", "db.events", "--warehouse", str(warehouse), env=NO_JAVA)
+    assert answer.code == 2
+    assert answer.err == (
+        "icepact: Java is missing (JAVA_HOME=/nowhere has no bin/java): install a JDK 17 or 21"
+        " (Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17)\n"
+    )
+
+
+def test_a_wrong_java_is_named(icepact: Run, warehouse: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").touch(mode=0o755)
+    (tmp_path / "release").write_text('JAVA_VERSION="11.0.2"\n')
+    answer = icepact("health", "db.events", "--warehouse", str(warehouse), env={"JAVA_HOME": str(tmp_path)})
+    assert answer.code == 2
+    assert answer.err.startswith("icepact: Java 11.0.2 does not fit: install a JDK 17 or 21")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["plan", "db.events", "--where", "nope = 1"], "where 'nope = 1': A column, variable, or function parameter"),
+        (["plan", "db.events", "--branch", "nope"], "db.events has no branch 'nope'; there is: main"),
+    ],
+)
+def test_what_only_the_table_can_tell(icepact: Run, warehouse: Path, words: list[str], message: str) -> None:
+    answer = icepact(*words, "--warehouse", str(warehouse))
+    assert answer.code == 2
+    assert answer.err.count("\n") == 1
+    assert message in answer.err

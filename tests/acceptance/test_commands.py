@@ -1,0 +1,103 @@
+"""Every command on a real warehouse, as a user types it."""
+
+import os
+import pty
+import select
+import subprocess
+from pathlib import Path
+
+from icepact import Compactor
+from tests.acceptance.conftest import BIN, Run
+
+
+def test_a_table_from_health_to_history(icepact: Run, warehouse: Path) -> None:
+    there = ("--warehouse", str(warehouse))
+
+    health = icepact("health", "db.events", "--json", *there)
+    assert (health.code, health.err) == (0, "")
+    assert {k: health.json[k] for k in ("table", "data_files", "small_files", "rows", "delete_files")} == {
+        "table": "db.events",
+        "data_files": 20,
+        "small_files": 20,
+        "rows": 1000,
+        "delete_files": 10,
+    }
+    assert 0 < health.json["score"] < 100
+    assert [p["partition"] for p in health.json["partitions"]] == ["day=0", "day=1"]
+
+    plan = icepact("--json", "plan", "db.events", *there)
+    assert (plan.code, plan.err) == (0, "")
+    assert plan.json["snapshot_id"] == health.json["snapshot_id"]
+    assert [(s["partition"], s["input_files"], s["predicted_files"]) for s in plan.json["steps"]] == [
+        ("day=1", 10, 1),
+        ("day=0", 10, 1),
+    ]
+    assert plan.json["predicted"]["files_after"] == 2
+    assert plan.json["left_out"] == []
+
+    dry = icepact("compact", "db.events", "--dry-run", "--json", *there)
+    assert dry.json == plan.json
+
+    done = icepact("compact", "db.events", "--json", *there)
+    assert (done.code, done.err) == (0, "")
+    expected = {
+        "status": "committed",
+        "files_before": 20,
+        "files_after": 2,
+        "rows_before": 1000,
+        "rows_after": 990,
+        "rows_deleted": 10,
+        "delete_files_removed": 10,
+        "methods": {"spark": 2},
+    }
+    assert {k: done.json[k] for k in expected} == expected
+    assert done.json["bytes_after"] < done.json["bytes_before"]
+
+    again = icepact("compact", "db.events", "--json", *there)
+    assert (again.code, again.json["status"]) == (0, "nothing-to-do")
+    assert again.json["snapshot_id"] == done.json["snapshot_id"]
+
+    history = icepact("history", "db.events", "--json", *there, env={"JAVA_HOME": "/nowhere"})
+    assert [run["status"] for run in history.json["runs"]] == ["nothing-to-do", "committed"]
+    assert history.json["runs"][1]["run_id"] == done.json["run_id"]
+
+
+def test_for_people(icepact: Run, warehouse: Path) -> None:
+    there = ("--warehouse", str(warehouse))
+    tables = icepact("tables", *there)
+    assert tables.out.splitlines() == ["db.again", "db.asked", "db.calm", "db.events"]
+    done = icepact("--table", "db.again", "--strategy", "small-files", *there, program="iceberg-compact")
+    assert done.code == 0
+    assert done.out.startswith("committed  run ")
+    assert "20 -> 2" in done.out
+    assert done.err == ""
+    assert icepact("health", "db.again", *there).out.startswith("db.again  score 100")
+
+
+def test_a_person_is_asked_before_a_table_changes(warehouse: Path) -> None:
+    """On a terminal the plan is shown first; a no changes nothing."""
+    terminal, inner = pty.openpty()
+    command = [str(BIN / "icepact"), "compact", "db.asked", "--warehouse", str(warehouse)]
+    process = subprocess.Popen(command, stdin=inner, stdout=inner, stderr=inner, close_fds=True)
+    os.close(inner)
+    shown = ""
+    while "Go ahead?" not in shown:
+        ready, _, _ = select.select([terminal], [], [], 120)
+        assert ready, f"no question was asked: {shown}"
+        shown += os.read(terminal, 4096).decode(errors="replace")
+    assert "day=1: 10 files" in shown
+    os.write(terminal, b"n\n")
+    code = process.wait(timeout=60)
+    os.close(terminal)
+    assert code == 1
+    assert len(Compactor(warehouse=warehouse).plan("db.asked").steps) == 2
+
+
+def test_the_demo(icepact: Run, tmp_path: Path) -> None:
+    demo = icepact("demo", cwd=tmp_path)
+    assert demo.code == 0, demo.err
+    assert demo.err == ""
+    for part in ("score", "320 -> 10 data files", "committed", "file size", "one query:", "every row is the same"):
+        assert part in demo.out
+    assert str(tmp_path / "icepact-warehouse") in demo.out
+    assert (tmp_path / "icepact-warehouse" / "catalog.db").is_file()
