@@ -13,8 +13,8 @@ help:  ## this list
 setup: $(STAMP)  ## create .venv with everything, download the jars, prepare fast starts
 	@$(BIN)/icepact setup
 
-$(STAMP): requirements.txt requirements-uv.txt pyproject.toml scripts/find-python
-	@scripts/find-python $(PYTHON)
+$(STAMP): requirements.txt requirements-uv.txt pyproject.toml scripts/check-machine
+	@scripts/check-machine $(PYTHON)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.txt
@@ -35,7 +35,7 @@ test: setup  ## all tests but the long forms
 	@$(BIN)/pytest
 
 matrix: setup  ## every combination of the before/after tests
-	@$(BIN)/pytest tests/spark -m "matrix or not matrix" --all-combinations
+	@$(BIN)/pytest tests/spark -m "matrix or not matrix"
 
 bench: setup  ## ratios against rivals, measured here and now
 	@$(BIN)/python -m bench

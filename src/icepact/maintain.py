@@ -15,7 +15,7 @@ from icepact.execute.run import Executed, execute, unit_ids, unit_of_path
 from icepact.iceberg.lake import Lake
 from icepact.iceberg.staging import Staging, delete_leftovers
 from icepact.iceberg.table import IcebergTable
-from icepact.model.errors import BadInput, CommitUnknown, IcepactError, ProofFailed
+from icepact.model.errors import BadInput, CommitRefused, IcepactError, ProofFailed
 from icepact.model.health import Health
 from icepact.model.outcome import GroupOutcome, Outcome, RunRecord, Status
 from icepact.model.plan import Plan, RewriteFiles
@@ -92,25 +92,28 @@ def apply(lake: Lake, plan: Plan, store: RecordStore, progress: Progress) -> Out
 
 
 def _work(table: IcebergTable, run: _Run, progress: Progress) -> None:
-    """Execute, prove and commit; leftovers are deleted unless it is unknown whether the commit landed."""
+    """Execute, prove and commit. What was written and not committed is deleted, but only where it is certain
+    that no snapshot refers to it: not after a commit whose end is unknown, nor after one that was rolled back."""
     plan = run.plan
     if plan.snapshot_id is None or table.table.snapshot(plan.snapshot_id) is None:
         raise BadInput(f"snapshot {plan.snapshot_id} of {plan.table} has expired: plan again")
     keep: frozenset[str] = frozenset()
-    unknown = False
+    certain = True
     try:
         staging = Staging(table, snapshot_id=plan.snapshot_id, run_id=run.run_id, unit_of=unit_of_path(plan))
         run.executed = execute(plan, staging, progress)
         ready = _proven(table, run)
+        certain = False
         if ready:
             run.committed = commit(table, staging, _batch(run), ready)
             run.given_up |= run.committed.given_up
             keep = frozenset(f.path for g in run.committed.groups for f in run.executed.written[g].files)
-    except CommitUnknown:
-        unknown = True
+        certain = True
+    except CommitRefused:
+        certain = True
         raise
     finally:
-        if not unknown:
+        if certain:
             delete_leftovers(table, run.run_id, keep=keep)
 
 

@@ -101,3 +101,44 @@ def test_the_demo(icepact: Run, tmp_path: Path) -> None:
         assert part in demo.out
     assert str(tmp_path / "icepact-warehouse") in demo.out
     assert (tmp_path / "icepact-warehouse" / "catalog.db").is_file()
+
+
+def test_a_catalog_of_pyiceberg_works_by_name(icepact: Run, tmp_path: Path) -> None:
+    """What PyIceberg's own file calls `lake` is `--catalog lake` here."""
+    (tmp_path / ".pyiceberg.yaml").write_text(
+        f"catalog:\n  lake:\n    type: sql\n    uri: sqlite:///{tmp_path}/pyiceberg.db\n    warehouse: {tmp_path}/wh\n"
+    )
+    make = (
+        "import pyarrow as pa; from pyiceberg.catalog import load_catalog\n"
+        "lake = load_catalog('lake'); lake.create_namespace('db')\n"
+        "rows = pa.table({'id': pa.array(range(10), pa.int64())})\n"
+        "table = lake.create_table('db.t', rows.schema)\n"
+        "for _ in range(6): table.append(rows)\n"
+    )
+    check = (
+        "from pyiceberg.catalog import load_catalog\n"
+        "scan = load_catalog('lake').load_table('db.t').scan()\n"
+        "print(len(list(scan.plan_files())), scan.to_arrow().column('id').to_pylist() == sorted(list(range(10)) * 6,"
+        " key=lambda i: 0) or sorted(scan.to_arrow().column('id').to_pylist()) == sorted(list(range(10)) * 6))\n"
+    )
+    (tmp_path / "wh").mkdir()
+    env = {"PYICEBERG_HOME": str(tmp_path), "ICEPACT_STATE": str(tmp_path / "state")}
+    assert icepact("-c", make, program="python", env=env).code == 0
+    done = icepact("compact", "db.t", "--catalog", "lake", "--json", env=env)
+    assert (done.code, done.json["status"], done.json["files_before"], done.json["files_after"]) == (
+        0,
+        "committed",
+        6,
+        1,
+    )
+    assert icepact("-c", check, program="python", env=env).out == "1 True\n"
+    runs = icepact("history", "--catalog", "lake", "--json", env=env).json["runs"]
+    assert [run["table"] for run in runs] == ["db.t"]
+
+
+def test_a_catalog_by_its_uri(icepact: Run, warehouse: Path, tmp_path: Path) -> None:
+    answer = icepact(
+        *("health", "db.calm", "--json", "--catalog-uri", f"sqlite:///{warehouse}/catalog.db"),
+        env={"ICEPACT_STATE": str(tmp_path)},
+    )
+    assert (answer.code, answer.json["data_files"], answer.json["score"]) == (0, 0, 100.0)

@@ -339,6 +339,7 @@ def test_a_commit_that_lost_rows_is_rolled_back(
     assert outcome.status is Status.FAILED
     assert "the row count is off by 1" in (outcome.error or "")
     assert "it was rolled back" in (outcome.error or "")
+    assert len(run_files(compactor, table, outcome)) == 1  # the rolled-back snapshot still refers to it
     assert ids(spark, table) == list(range(30))
     assert len(data_files(spark, table)) == 3
 

@@ -14,7 +14,7 @@ from icepact.commit.judge import Answer, Pinned, Verdict, judge
 from icepact.iceberg.replace import COMMIT_ID, find_commit, replace_files, roll_back
 from icepact.iceberg.staging import Staging
 from icepact.iceberg.table import FACT_PREFIX, HeadView, IcebergTable
-from icepact.model.errors import CommitUnknown, HeadMoved, PermanentError
+from icepact.model.errors import CommitBroken, CommitUnknown, HeadMoved
 from icepact.model.table import DeleteFile, DeleteKind
 
 ATTEMPTS = 5
@@ -206,7 +206,7 @@ def _check_after(
         return
     what = f"{len(lost)} deletes were dropped" if lost else f"the row count is off by {off}"
     back = parent is not None and roll_back(table, batch.branch, bad=snapshot_id, good=parent)
-    raise PermanentError(
+    raise CommitBroken(
         f"{what} by the commit of snapshot {snapshot_id}; "
         + ("it was rolled back" if back else "it could not be rolled back because the table moved on: look at it now")
     )

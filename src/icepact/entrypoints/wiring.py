@@ -18,6 +18,8 @@ from icepact.record.store import RecordStore
 CONFIG_FILE = "icepact.yaml"
 HISTORY_FILE = "icepact.db"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+_QUOTED = re.compile(r"(['\"]).*?\1")
+"""What YAML quotes from the file in its messages: a password that starts with * or ! is taken for a name."""
 _FROM_ENVIRONMENT = ("catalog", "catalog_uri", "catalog_type", "warehouse", "state")
 
 
@@ -39,13 +41,16 @@ def load_config(path: str | None, flags: Mapping[str, str | None]) -> Config:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        settings = yaml.safe_load(path.read_text())
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"configuration {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"configuration {path} cannot be read: it is not UTF-8 text") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" (line {mark.line + 1})" if mark else ""
-        raise BadInput(f"configuration {path} is not YAML{line}: {getattr(error, 'problem', 'broken')}") from None
+        problem = _QUOTED.sub("'...'", getattr(error, "problem", None) or "broken")
+        raise BadInput(f"configuration {path} is not YAML{line}: {problem}") from None
     if settings is None:
         return {}
     if not isinstance(settings, dict):

@@ -5,6 +5,7 @@ PyIceberg's own configuration. With nothing configured there is the embedded cat
 local warehouse.
 """
 
+import re
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,13 +25,14 @@ _TYPE_BY_SCHEME = {
     "jdbc": "jdbc",
     "sqlite": "sql",
     "postgresql": "sql",
-    "postgresql+psycopg2": "sql",
     "mysql": "sql",
 }
 _TYPES = {"rest", "hive", "jdbc", "sql", "glue", "hadoop", "nessie"}
+_WITH_URI = {"rest", "hive", "jdbc", "sql"}
 _RENAMED = {  # PyIceberg's names -> Iceberg's
     "s3.region": "client.region",
 }
+_JDBC_SQLITE = "jdbc:sqlite:"
 _NOT_FOR_JAVA = ("py-", "downcast-", "legacy-", "echo", "pool_pre_ping", "init_catalog_tables")
 
 
@@ -97,7 +99,12 @@ def pyiceberg_catalog(name: str) -> Mapping[str, str]:
     """What PyIceberg's file and environment say about a catalog of this name; empty if nothing."""
     from pyiceberg.utils.config import Config as PyIcebergConfig
 
-    found = PyIcebergConfig().get_catalog_config(name)
+    try:
+        found = PyIcebergConfig().get_catalog_config(name)
+    except Exception as error:  # its messages quote the file, secrets included
+        raise BadInput(
+            f"PyIceberg's configuration cannot be read ({type(error).__name__}): mend .pyiceberg.yaml"
+        ) from None
     return {str(k): str(v) for k, v in found.items()} if found else {}
 
 
@@ -107,24 +114,24 @@ def spark_properties(name: str, given: Mapping[str, str]) -> dict[str, str]:
     kind = properties.pop("type", None)
     if kind is None and ("catalog-impl" in properties or "catalog.impl" in properties):
         return properties
-    kind = kind or _type_of(name, properties.get("uri"))
+    kind = (kind or _type_of(name, properties.get("uri"))).lower()
     if kind not in _TYPES:
         raise BadInput(f"catalog {name!r}: unknown type {kind!r}; there is: {', '.join(sorted(_TYPES))}")
-    if kind == "sql":
-        kind = "jdbc"
-        properties |= _jdbc(properties.get("uri", ""), properties)
-    elif kind == "jdbc" and properties.get("uri", "").startswith("jdbc:sqlite:"):
-        file = properties["uri"].removeprefix("jdbc:sqlite:")
-        properties.setdefault("warehouse", str(Path(file).resolve().parent))
-    if kind in {"rest", "jdbc", "hive"} and not properties.get("uri"):
+    if kind in _WITH_URI and not properties.get("uri"):
         raise BadInput(f"catalog {name!r} of type {kind} has no uri")
+    if kind in {"sql", "jdbc"}:
+        kind = "jdbc"
+        properties |= _jdbc(name, properties["uri"])
+        if properties["uri"].startswith(_JDBC_SQLITE):
+            file = Path(properties["uri"].removeprefix(_JDBC_SQLITE)).resolve()
+            properties.setdefault("warehouse", str(file.parent))
     if any(key.startswith("s3.") for key in properties) or properties.get("warehouse", "").startswith("s3"):
         properties.setdefault("io-impl", "org.apache.iceberg.aws.s3.S3FileIO")
     return {"type": kind, **properties}
 
 
 def _type_of(name: str, uri: str | None) -> str:
-    scheme = (uri or "").split(":", 1)[0].lower()
+    scheme = (uri or "").split(":", 1)[0].split("+", 1)[0].lower()
     if scheme not in _TYPE_BY_SCHEME:
         known = "http(s), thrift, jdbc, sqlite, postgresql"
         raise BadInput(
@@ -134,31 +141,46 @@ def _type_of(name: str, uri: str | None) -> str:
 
 
 def _shown(uri: str | None) -> str:
-    """A URI without what may be a password."""
-    if uri is None:
-        return "a missing uri"
-    parts = urlsplit(uri)
-    return f"{parts.scheme}://{parts.hostname or ''}{parts.path}" if parts.netloc else uri.split("?")[0]
+    """What of a URI is surely no secret: where there is a user, there may be a password anywhere after it."""
+    scheme, colon, rest = (uri or "").partition(":")
+    if not colon:
+        return "a uri without a scheme" if uri else "a missing uri"
+    if "@" in rest or not rest.startswith("//"):
+        return f"{scheme}:..."
+    return f"{scheme}://{re.split('[/?#:]', rest.removeprefix('//'))[0]}"
 
 
-def _jdbc(uri: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """A SQLAlchemy URL as a JDBC one."""
-    parts = urlsplit(uri)
+def _jdbc(name: str, uri: str) -> dict[str, str]:
+    """A SQLAlchemy URL as a JDBC one, with its user and password as properties; a JDBC URL stays as it is."""
+    if uri.startswith("jdbc:"):
+        return {}
+    not_a_url = BadInput(f"catalog {name!r}: its uri is not a URL; percent-encode odd characters in user and password")
+    try:
+        parts = urlsplit(uri)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:  # its message may quote a part of the password
+        raise not_a_url from None
     dialect = parts.scheme.split("+")[0]
     if dialect == "sqlite":
-        # sqlite:///relative.db, sqlite:////absolute.db
-        file = Path(unquote(parts.path)[1:] if parts.path.startswith("/") else unquote(parts.path)).resolve()
-        return {
-            "uri": f"jdbc:sqlite:{file}",
-            "warehouse": properties.get("warehouse", str(file.parent)),
-        }
-    host = (parts.hostname or "localhost") + (f":{parts.port}" if parts.port else "")
-    found = {"uri": f"jdbc:{dialect}://{host}{parts.path}"}
+        return {"uri": _JDBC_SQLITE + _sqlite_file(name, parts.path)}
+    if not dialect or "@" in parts.path + parts.fragment:  # a bare / or # in the password ends the host too early
+        raise not_a_url
+    host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname or "localhost"
+    query = f"?{parts.query}" if parts.query else ""
+    found = {"uri": f"jdbc:{dialect}://{host}{port}{parts.path}{query}"}
     if parts.username:
         found["jdbc.user"] = unquote(parts.username)
     if parts.password:
         found["jdbc.password"] = unquote(parts.password)
     return found
+
+
+def _sqlite_file(name: str, path: str) -> str:
+    """sqlite:///relative.db, sqlite:////absolute.db"""
+    file = unquote(path).removeprefix("/")
+    if file in {"", ":memory:"}:
+        raise BadInput(f"catalog {name!r}: a SQLite catalog needs a file, as in sqlite:///catalog.db")
+    return str(Path(file).resolve())
 
 
 def _unknown(name: str, config: Config) -> str:

@@ -6,7 +6,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 
 from icepact.iceberg.java import Java, JavaError, error_class, error_line
 from icepact.iceberg.table import FACT_PREFIX, HeadView, IcebergTable
-from icepact.model.errors import CommitUnknown, HeadMoved, PermanentError
+from icepact.model.errors import CommitRefused, CommitUnknown, HeadMoved
 
 COMMIT_ID = f"{FACT_PREFIX}commit-id"
 
@@ -55,7 +55,7 @@ def replace_files(
 ) -> int:
     """One atomic commit: inputs and dangling delete files out, outputs in. Returns the new snapshot's id.
 
-    Raises HeadMoved if it certainly did not land and should be judged again, PermanentError if it
+    Raises HeadMoved if it certainly did not land and should be judged again, CommitRefused if it
     certainly did not and never will, CommitUnknown if nobody can tell.
     """
     java = table.java
@@ -88,7 +88,7 @@ def _classified(error: JavaError) -> Exception:
     if kind == "CommitStateUnknownException":
         return CommitUnknown(error_line(error))
     if kind in _CERTAINLY_FAILED:
-        return PermanentError(error_line(error))
+        return CommitRefused(error_line(error))
     return CommitUnknown(f"{kind}: {error_line(error)}")
 
 

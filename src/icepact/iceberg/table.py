@@ -239,7 +239,7 @@ class IcebergTable:
         from pyspark.sql import functions as F
 
         frame = (
-            self.session.read.option("snapshot-id", snapshot_id)
+            self.session.read.option("versionAsOf", snapshot_id)
             .table(f"{self.sql_name}.position_deletes")
             .where(F.col("delete_file_path").isin(list(delete_paths)))
             .select("delete_file_path", "file_path")

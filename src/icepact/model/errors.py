@@ -8,8 +8,9 @@
     ├── TemporaryError           trying again can help
     │   └── HeadMoved            somebody committed in between: judge again at the new head
     ├── PermanentError           trying again cannot help
-    │   ├── RewriteFailed        Spark could not write the new files
-    │   └── ProofFailed          the new files are not the same rows: never committed
+    │   ├── ProofFailed          the new files are not the same rows: never committed
+    │   ├── CommitRefused        the commit certainly did not land
+    │   └── CommitBroken         the commit landed and is wrong: rolled back if possible, nothing deleted
     └── CommitUnknown            nobody knows whether the commit landed: nothing may be deleted
 
 The message defaults to the first line of the class docstring. Errors carry one string, so they
@@ -56,12 +57,16 @@ class PermanentError(IcepactError):
     """It did not work and will not work by trying again."""
 
 
-class RewriteFailed(PermanentError):
-    """Spark could not write the new files."""
-
-
 class ProofFailed(PermanentError):
     """The new files do not hold the same rows as the old ones."""
+
+
+class CommitRefused(PermanentError):
+    """The catalog refused the commit."""
+
+
+class CommitBroken(PermanentError):
+    """The commit landed, but the table is not what it should be."""
 
 
 class CommitUnknown(IcepactError):

@@ -59,7 +59,7 @@ class Options(BaseModel):
     @classmethod
     def _known(cls, data: Any) -> Any:
         if isinstance(data, dict):
-            unknown = sorted(set(data) - set(cls.model_fields))
+            unknown = sorted(set(data) - set(cls.model_fields), key=str)
             if unknown:
                 raise ValueError(f"unknown option {unknown[0]!r}: it is one of {', '.join(cls.model_fields)}")
         return data

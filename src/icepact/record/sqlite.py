@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -69,15 +69,12 @@ class SqliteStore:
     def _connect(self) -> Iterator[sqlite3.Connection]:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(self._path, timeout=30)
+            with closing(sqlite3.connect(self._path, timeout=30)) as connection:
+                connection.executescript(_SCHEMA)
+                with connection:
+                    yield connection
         except (OSError, sqlite3.Error) as error:
-            raise BadInput(f"the run history {self._path} cannot be opened ({error}): set ICEPACT_STATE") from None
-        try:
-            connection.executescript(_SCHEMA)
-            with connection:
-                yield connection
-        finally:
-            connection.close()
+            raise BadInput(f"the run history {self._path} cannot be used ({error}): set ICEPACT_STATE") from None
 
 
 def _stamp(moment: datetime) -> str:

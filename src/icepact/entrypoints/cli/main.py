@@ -206,4 +206,10 @@ def _guarded(words: list[str]) -> int:
         return renderer.error(str(error), error.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         return renderer.error("interrupted", 130)
+    except Exception as error:
+        if {"-v", "--verbose"} & set(words):
+            raise
+        from icepact.iceberg.java import error_line
+
+        return renderer.error(f"{type(error).__name__}: {error_line(error)} (run with -v to see more)", 1)
     return result if isinstance(result, int) else 0
