@@ -1,6 +1,7 @@
 """One run, on one page: pin, assess, plan, execute, prove, commit, record."""
 
 import json
+import logging
 import secrets
 import time
 from collections import Counter
@@ -114,7 +115,15 @@ def _work(table: IcebergTable, run: _Run, progress: Progress) -> None:
         raise
     finally:
         if certain:
-            delete_leftovers(table, run.run_id, keep=keep)
+            _clean_up(table, run, keep)
+
+
+def _clean_up(table: IcebergTable, run: _Run, keep: frozenset[str]) -> None:
+    """Leftovers are a nuisance, never a reason to call a committed run failed."""
+    try:
+        delete_leftovers(table, run.run_id, keep=keep)
+    except Exception as error:
+        logging.getLogger("icepact").warning("leftovers of run %s could not be deleted: %s", run.run_id, error)
 
 
 def _proven(table: IcebergTable, run: _Run) -> list[Ready]:

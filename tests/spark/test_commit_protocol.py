@@ -63,7 +63,7 @@ def run_files(compactor: Compactor, table: str, outcome: Outcome) -> list[Path]:
     """What is left on storage below the run's own folder."""
     prefix = run_prefix(compactor._lake.table(table), outcome.run_id)
     assert prefix is not None
-    return [path for path in Path(prefix).rglob("*.parquet")]
+    return list(Path(prefix).rglob("*.parquet"))
 
 
 # -- the measured resurrections ----------------------------------------------------------------------
@@ -98,13 +98,7 @@ def test_r2_a_delete_is_not_dangling_for_a_file_with_an_older_sequence_number(
     compactor: Compactor, spark: SparkSession, namespace: str
 ) -> None:
     """Another compactor moves an old file into the partition with its old sequence number: the delete applies to it."""
-    name = f"{namespace}.moved"
-    spark.sql(f"CREATE TABLE {name} (id bigint, day int) USING iceberg TBLPROPERTIES ('format-version' = '2')")
-    spark.range(0, 10, 1, 1).selectExpr("id", "7 AS day").writeTo(name).append()  # unpartitioned
-    spark.sql(f"ALTER TABLE {name} ADD PARTITION FIELD day")
-    for start in (100, 200):
-        spark.range(start, start + 10, 1, 1).selectExpr("id", "7 AS day").writeTo(name).append()
-    equality_delete(spark, f"local.{name}", [{"id": 5}, {"id": 105}], columns=["id"], partition="day=7")
+    name = moved_table(spark, namespace)
     plan = compactor.plan(name)
     assert [(s.partition, len(s.files)) for s in plan.steps] == [("day=7", 2)]
     _move_into_partition(spark, f"local.{name}", "day=7")
@@ -114,6 +108,18 @@ def test_r2_a_delete_is_not_dangling_for_a_file_with_an_older_sequence_number(
     assert outcome.status is Status.COMMITTED
     assert ids(spark, name) == expected
     assert len(delete_files(spark, name)) == 1
+
+
+def moved_table(spark: SparkSession, namespace: str) -> str:
+    """A file of an old, unpartitioned spec; two newer ones in partition day=7; a delete that applies to those two."""
+    name = f"{namespace}.moved"
+    spark.sql(f"CREATE TABLE {name} (id bigint, day int) USING iceberg TBLPROPERTIES ('format-version' = '2')")
+    spark.range(0, 10, 1, 1).selectExpr("id", "7 AS day").writeTo(name).append()
+    spark.sql(f"ALTER TABLE {name} ADD PARTITION FIELD day")
+    for start in (100, 200):
+        spark.range(start, start + 10, 1, 1).selectExpr("id", "7 AS day").writeTo(name).append()
+    equality_delete(spark, f"local.{name}", [{"id": 5}, {"id": 105}], columns=["id"], partition="day=7")
+    return name
 
 
 def _move_into_partition(spark: SparkSession, table: str, partition: str) -> None:
@@ -259,6 +265,34 @@ def test_a_delete_between_judgement_and_commit_is_judged_again(
     outcome = compactor.compact(days)
     assert {g.partition: g.committed for g in outcome.groups} == {"day=0": False, "day=1": True}
     assert ids(spark, days) == [i for i in range(30) if i != 4]
+
+
+def test_r3_between_judgement_and_commit(
+    compactor: Compactor, spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Iceberg itself does not see deletes that a replace added: only the binding to the judged head does."""
+    equality_delete(spark, f"local.{table}", [{"id": 3}], columns=["id"])
+    append(spark, table, 100, 110)
+    interleave(monkeypatch, lambda: _convert_to_positions(spark, f"local.{table}", deleted=3))
+    outcome = compactor.compact(table, where="id < 50")
+    assert outcome.groups[0].reason.startswith("re-plan: the deletes that apply to")
+    assert ids(spark, table) == [i for i in (*range(30), *range(100, 110)) if i != 3]
+
+
+def test_r2_between_judgement_and_commit(
+    compactor: Compactor, spark: SparkSession, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file with an old sequence number arrives after the delete was judged dangling."""
+    name = moved_table(spark, namespace)
+    interleave(monkeypatch, lambda: _move_into_partition(spark, f"local.{name}", "day=7"))
+    outcome = compactor.compact(name, where="id >= 100")
+    assert outcome.status is Status.COMMITTED
+    assert ids(spark, name) == [
+        *(i for i in range(10) if i != 5),
+        *(i for i in range(100, 110) if i != 105),
+        *range(200, 210),
+    ]
+    assert len(delete_files(spark, name)) == 1
 
 
 def test_an_equality_delete_elsewhere_survives_the_commit(

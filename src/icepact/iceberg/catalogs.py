@@ -163,8 +163,8 @@ def _jdbc(name: str, uri: str) -> dict[str, str]:
     dialect = parts.scheme.split("+")[0]
     if dialect == "sqlite":
         return {"uri": _JDBC_SQLITE + _sqlite_file(name, parts.path)}
-    if not dialect or "@" in parts.path + parts.fragment:  # a bare / or # in the password ends the host too early
-        raise not_a_url
+    if not dialect or "@" in parts.path + parts.query + parts.fragment:
+        raise not_a_url  # a bare / ? or # in the password has ended the host too early
     host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname or "localhost"
     query = f"?{parts.query}" if parts.query else ""
     found = {"uri": f"jdbc:{dialect}://{host}{port}{parts.path}{query}"}
