@@ -35,7 +35,9 @@ PAGES = [*TOP, *sorted(DOCS.rglob("*.md"))]
 _BLOCK = re.compile(r"^<!-- (runs|checks)(?:: \w+)? -->\n```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
-_FILE = re.compile(r"`((?:src|tests|docs|bench|scripts|\.ci)/[\w./-]+|[\w.-]+\.(?:md|toml|txt)|\.importlinter)`")
+_FILE = re.compile(
+    r"`((?:src|tests|docs|bench|scripts|\.ci)/[\w./-]+|[\w.-]+\.(?:md|toml|txt)|\.importlinter)(?:::(\w+))?`"
+)
 
 
 class Block(NamedTuple):
@@ -170,8 +172,9 @@ def test_links_and_named_files_exist(page: Path) -> None:
         file = (page.parent / target).resolve() if target else page
         assert file.is_file(), link
         assert not anchor or anchor in set(_anchors(file)), link
-    for name in _FILE.findall(text):
+    for name, test in _FILE.findall(text):
         assert (ROOT / name).exists() or (page.parent / name).exists(), name
+        assert not test or f"def {test}(" in (ROOT / name).read_text(), f"{name}::{test}"
 
 
 def _anchors(page: Path) -> Iterator[str]:
@@ -276,10 +279,12 @@ def _make_orders() -> None:
     """The table that pages speak of without making it."""
     spark = _compactor().spark
     spark.sql("CREATE NAMESPACE shop")
-    spark.sql("CREATE TABLE shop.orders (id bigint, day date) USING iceberg PARTITIONED BY (day)")
-    for start in range(0, 60, 10):
-        rows = spark.range(start, start + 10).selectExpr("id", "date_add(date '2026-03-01', cast(id % 2 as int)) AS day")
-        rows.writeTo("shop.orders").append()
+    spark.sql(
+        "CREATE TABLE shop.orders (id bigint, day date) USING iceberg PARTITIONED BY (day)"
+        " TBLPROPERTIES ('write.distribution-mode' = 'none')"
+    )
+    rows = spark.range(0, 60, 1, 6).selectExpr("id", "date_add(date '2026-03-01', cast(id % 2 as int)) AS day")
+    rows.writeTo("shop.orders").option("fanout-enabled", "true").append()
 
 
 def _shell(line: str, fields: dict[str, list[str]]) -> None:
@@ -287,14 +292,12 @@ def _shell(line: str, fields: dict[str, list[str]]) -> None:
     sys.argv = shlex.split(line, comments=True)
     run = {"icepact": cli.run, "iceberg-compact": cli.run_alias}[sys.argv[0]]
     out = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(out):
-            run()
-    except SystemExit as end:
-        assert end.code == 0, f"{line}: {end.code} {out.getvalue()}"
+    with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as end:
+        run()
+    assert end.value.code == 0, f"{line}: {end.value.code} {out.getvalue()}"
     print(out.getvalue())
     if "--json" in sys.argv:
-        fields[sys.argv[1]] = sorted(_names(json.loads(out.getvalue()), {"outcome", "methods"}))
+        fields[sys.argv[1]] = sorted(_names(json.loads(out.getvalue()), {"outcome", "methods", "policy"}))
 
 
 def _names(document: Any, opaque: set[str]) -> set[str]:
