@@ -1,4 +1,4 @@
-"""One run, on one page: pin, assess, plan, execute, prove, commit, record."""
+"""One run, on one page: pin and assess, or pin and plan; then execute, prove, commit, record."""
 
 import json
 import logging
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from icepact.assess.health import assess
 from icepact.commit.judge import Answer, Verdict, pinned_inputs
-from icepact.commit.proof import Proof, prove
+from icepact.commit.proof import prove
 from icepact.commit.protocol import Batch, Committed, Ready, commit
 from icepact.execute.run import Executed, execute, unit_ids, unit_of_path
 from icepact.iceberg.lake import Lake
@@ -53,7 +53,6 @@ class _Run:
     started_at: datetime
     clock: float
     executed: Executed = field(default_factory=lambda: Executed(written={}, failed={}))
-    proofs: dict[str, Proof] = field(default_factory=dict)
     given_up: dict[str, Verdict] = field(default_factory=dict)
     committed: Committed | None = None
     error: str | None = None
@@ -64,6 +63,9 @@ def apply(lake: Lake, plan: Plan, store: RecordStore, progress: Progress) -> Out
     table = lake.table(plan.table)
     if table.uuid != plan.uuid:
         raise BadInput(f"{plan.table} is not the table that was planned: plan again")
+    table.refresh()
+    if plan.steps and not table.has_snapshot(plan.snapshot_id):
+        raise BadInput(f"snapshot {plan.snapshot_id} of {plan.table} has expired: plan again")
     started = datetime.now(UTC)
     run_id = f"{started:%Y%m%d%H%M%S}-{secrets.token_hex(4)}"
     run = _Run(plan=plan, run_id=run_id, started_at=started, clock=time.monotonic())
@@ -96,8 +98,7 @@ def _work(table: IcebergTable, run: _Run, progress: Progress) -> None:
     """Execute, prove and commit. What was written and not committed is deleted, but only where it is certain
     that no snapshot refers to it: not after a commit whose end is unknown, nor after one that was rolled back."""
     plan = run.plan
-    if plan.snapshot_id is None or table.table.snapshot(plan.snapshot_id) is None:
-        raise BadInput(f"snapshot {plan.snapshot_id} of {plan.table} has expired: plan again")
+    assert plan.snapshot_id is not None  # a table without a snapshot has no files to plan
     keep: frozenset[str] = frozenset()
     certain = True
     try:
@@ -139,7 +140,6 @@ def _proven(table: IcebergTable, run: _Run) -> list[Ready]:
         except ProofFailed as error:
             run.given_up[step.group_id] = Verdict(answer=Answer.REFUSED, reason=f"proof failed: {error}")
             continue
-        run.proofs[step.group_id] = proof
         ready.append(
             Ready(
                 group_id=step.group_id,
@@ -147,6 +147,7 @@ def _proven(table: IcebergTable, run: _Run) -> list[Ready]:
                 unit_ids=unit_ids(step),
                 rows_in=proof.rows_in,
                 rows_out=proof.rows_out,
+                columns_compared=proof.columns_compared,
             )
         )
     return ready
@@ -154,7 +155,6 @@ def _proven(table: IcebergTable, run: _Run) -> list[Ready]:
 
 def _batch(run: _Run) -> Batch:
     plan = run.plan
-    proofs = run.proofs.values()
     assert plan.snapshot_id is not None
     return Batch(
         run_id=run.run_id,
@@ -170,8 +170,6 @@ def _batch(run: _Run) -> Batch:
             "pinned-snapshot-id": str(plan.snapshot_id),
             "pinned-sequence-number": str(plan.sequence_number),
             "proof": "footers",
-            "proof-rows": str(sum(p.rows_out for p in proofs)),
-            "proof-columns": str(sum(p.columns_compared for p in proofs)),
         },
     )
 

@@ -339,6 +339,22 @@ def test_an_unknown_commit_deletes_nothing(
     assert ids(spark, table) == list(range(30))
 
 
+@pytest.mark.parametrize("trouble", [RuntimeError("no more memory"), KeyboardInterrupt()])
+def test_trouble_after_the_commit_landed_deletes_nothing(
+    compactor: Compactor, spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch, trouble: BaseException
+) -> None:
+    def lands_and_breaks(*args: Any, **kwargs: Any) -> int:
+        replace_files(*args, **kwargs)
+        raise trouble
+
+    monkeypatch.setattr(protocol, "replace_files", lands_and_breaks)
+    with pytest.raises(type(trouble)):
+        compactor.compact(table)
+    assert ids(spark, table) == list(range(30))
+    assert len(data_files(spark, table)) == 1
+    assert [run.status for run in compactor.history(table)] == [Status.FAILED]
+
+
 def test_facts_in_the_snapshot_summary(compactor: Compactor, spark: SparkSession, table: str) -> None:
     plan = compactor.plan(table)
     outcome = compactor.apply(plan)

@@ -53,6 +53,11 @@ def test_the_catalogs_name_may_stand_in_front(prod: SparkSession) -> None:
     assert Compactor(spark=prod, catalog="prod").health("prod.db.t").facts.data_files == 6
 
 
+def test_without_a_name_the_sessions_current_catalog_is_meant(prod: SparkSession) -> None:
+    prod.sql("USE prod.db")
+    assert Compactor(spark=prod).health("db.t").facts.data_files == 6
+
+
 def test_a_catalog_that_the_session_lacks_is_refused(prod: SparkSession) -> None:
     with pytest.raises(BadInput, match="the Spark session has no catalog 'staging'"):
         Compactor(spark=prod, catalog="staging").health("db.t")

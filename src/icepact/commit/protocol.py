@@ -31,6 +31,7 @@ class Ready:
     unit_ids: Sequence[str]
     rows_in: int
     rows_out: int
+    columns_compared: int
 
     @property
     def paths(self) -> list[str]:
@@ -72,6 +73,8 @@ class _Attempt:
     view: HeadView
     clean: list[Ready]
     given_up: dict[str, Verdict] = field(default_factory=dict)
+    removed: int = 0
+    """Delete files that go with the commit."""
 
 
 def commit(
@@ -103,7 +106,7 @@ def commit(
             found = _look_again(table, batch, commit_id, attempt.view, sleep)
             if found is None:
                 raise
-            return _committed(found, attempt, given_up, removed=0)
+            return _committed(found, attempt, given_up)
     for group in remaining:
         given_up[group.group_id] = Verdict(
             answer=Answer.REPLAN, reason=f"the table kept changing during {ATTEMPTS} attempts"
@@ -140,8 +143,15 @@ def _replace(
     view, groups = attempt.view, attempt.clean
     inputs = [path for g in groups for path in g.paths]
     gone = _dangling(table, view, frozenset(inputs))
+    vectors = {d.key for d in view.deletes if d.kind is DeleteKind.DV and d.referenced in frozenset(inputs)}
+    attempt.removed = len(gone) + len(vectors)
     complete = batch.complete and len(groups) == batch.planned
-    facts = {**batch.facts, "complete": str(complete).lower()}
+    facts = {
+        **batch.facts,
+        "proof-rows": str(sum(g.rows_out for g in groups)),
+        "proof-columns": str(sum(g.columns_compared for g in groups)),
+        "complete": str(complete).lower(),
+    }
     snapshot_id = replace_files(
         table,
         view,
@@ -153,16 +163,15 @@ def _replace(
         facts={COMMIT_ID: commit_id, **{FACT_PREFIX + k: v for k, v in facts.items()}},
     )
     _check_after(table, batch, attempt, snapshot_id, {d.key for d in gone})
-    vectors = sum(1 for d in view.deletes if d.kind is DeleteKind.DV and d.referenced in set(inputs))
-    return _committed(snapshot_id, attempt, given_up, removed=len(gone) + vectors)
+    return _committed(snapshot_id, attempt, given_up)
 
 
-def _committed(snapshot_id: int, attempt: _Attempt, given_up: Mapping[str, Verdict], *, removed: int) -> Committed:
+def _committed(snapshot_id: int, attempt: _Attempt, given_up: Mapping[str, Verdict]) -> Committed:
     return Committed(
         snapshot_id=snapshot_id,
         groups=frozenset(g.group_id for g in attempt.clean),
         given_up=given_up,
-        delete_files_removed=removed,
+        delete_files_removed=attempt.removed,
     )
 
 

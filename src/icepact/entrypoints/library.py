@@ -50,20 +50,24 @@ class Compactor:
         self._adopted = spark
         self._verbose = verbose
         self._short = short
-        if spark is None:
-            self._catalog = catalog_of(self._config)
-        else:
-            name = catalog or str(spark.catalog.currentCatalog())
-            self._catalog = Catalog(name=name, properties={}, adopted=True)
+        self._catalog = catalog_of(self._config) if spark is None else _adopted_catalog(spark, catalog)
         self._store = store_of(self._config, self._catalog)
         self._opened: Lake | None = None
 
     # -- use --------------------------------------------------------------------------------------
 
-    def health(self, table: str, **given: Any) -> "Health":
+    def health(
+        self,
+        table: str,
+        *,
+        target_file_size: str | int | None = None,
+        min_file_size: str | int | None = None,
+        branch: str | None = None,
+    ) -> "Health":
         """How a table is doing; nothing is written."""
         from icepact import maintain
 
+        given = {"target_file_size": target_file_size, "min_file_size": min_file_size, "branch": branch}
         request = options(given)
         return maintain.look(self._lake_for(table), table, request, self._policy)
 
@@ -134,3 +138,9 @@ class Compactor:
                 f"no table {table} in the warehouse {self._catalog.embedded}: `icepact tables` lists what is there"
             )
         return self._lake
+
+
+def _adopted_catalog(spark: "SparkSession", name: str | None) -> Catalog:
+    from icepact.iceberg.lake import current_catalog
+
+    return Catalog(name=name or current_catalog(spark), properties={}, adopted=True)

@@ -8,9 +8,10 @@ from typing import Any
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from icepact.iceberg.catalogs import choose_catalog
-from icepact.model.config import Catalog, Config
+from icepact.model.config import Catalog, Config, SparkSettings
 from icepact.model.errors import BadInput
 from icepact.record.sqlite import SqliteStore
 from icepact.record.store import RecordStore
@@ -36,7 +37,15 @@ def load_config(path: str | None, flags: Mapping[str, str | None]) -> Config:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise BadInput(f"{file or 'configuration'}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+        raise BadInput(f"{file or 'configuration'}: {where}: {_said(first)}") from None
+
+
+def _said(error: ErrorDetails) -> str:
+    """What is wrong with a value, and what would be right."""
+    if error["type"] == "extra_forbidden":
+        model = SparkSettings if error["loc"][0] == "spark" else Config
+        return f"unknown key; there is: {', '.join(model.model_fields)}"
+    return error["msg"].removeprefix("Value error, ")
 
 
 def _read(path: Path) -> dict[str, Any]:

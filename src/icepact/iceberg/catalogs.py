@@ -39,6 +39,10 @@ _NOT_FOR_JAVA = ("py-", "downcast-", "legacy-", "echo", "pool_pre_ping", "init_c
 def choose_catalog(config: Config) -> Catalog:
     """The catalog that flags and configuration mean."""
     name = config.catalog or (next(iter(config.catalogs)) if len(config.catalogs) == 1 else None)
+    if name is None and config.catalogs and config.catalog_uri is None:
+        raise BadInput(
+            f"several catalogs are configured, name one with --catalog: {', '.join(sorted(config.catalogs))}"
+        )
     properties: dict[str, str] = {}
     if name is not None:
         properties = dict(config.catalogs.get(name) or pyiceberg_catalog(name))
@@ -133,7 +137,7 @@ def spark_properties(name: str, given: Mapping[str, str]) -> dict[str, str]:
 def _type_of(name: str, uri: str | None) -> str:
     scheme = (uri or "").split(":", 1)[0].split("+", 1)[0].lower()
     if scheme not in _TYPE_BY_SCHEME:
-        known = "http(s), thrift, jdbc, sqlite, postgresql"
+        known = "http(s), thrift, jdbc, sqlite, postgresql, mysql"
         raise BadInput(
             f"catalog {name!r}: cannot tell its type from {_shown(uri)}: give --catalog-type or a URI with {known}"
         )

@@ -118,6 +118,11 @@ class Java:
         """A method of every item of a Java list, as a list."""
         return items.stream().map(self.as_function(handle)).collect(self._collectors.toList())
 
+    def sorted(self, items: Any, handle: Any) -> Any:
+        """A Java list sorted by a comparable method of its items."""
+        by = self.jvm.java.util.Comparator.comparing(self.as_function(handle))
+        return items.stream().sorted(by).collect(self._collectors.toList())
+
     def grouped(self, items: Any, handle: Any) -> dict[Any, Any]:
         """A Java list cut into lists by the value of a method."""
         groups = items.stream().collect(self._collectors.groupingBy(self.as_function(handle)))
@@ -166,6 +171,16 @@ def error_line(error: BaseException) -> str:
         text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return _DECORATION.sub("", lines[0])[:500].strip() if lines else type(error).__name__
+
+
+def root_cause(error: BaseException) -> str:
+    """What lies at the bottom of a Java error, in one line: `Connection refused`."""
+    if not isinstance(error, Py4JJavaError):
+        return error_line(error)
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    return f"{cause.getClass().getSimpleName()}: {cause.getMessage()}".splitlines()[0][:300]
 
 
 _DECORATION = re.compile(r"^\[[A-Z_.]+\] | SQLSTATE: \w+.*$")

@@ -41,7 +41,10 @@ def _version(java: Path) -> str:
     text = release.read_text() if release.is_file() else ""
     match = re.search(r'JAVA_VERSION="([^"]+)"', text)
     if match is None:
-        result = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False)
+        try:
+            result = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False)
+        except OSError:  # not a program at all
+            return ""
         match = re.search(r'version "([^"]+)"', result.stderr)
     return match[1] if match else ""
 

@@ -3,14 +3,20 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from icepact.iceberg.java import Java, JavaError, error_class, error_line
+from icepact.iceberg.java import Java, JavaError, error_class, error_line, root_cause
 from icepact.iceberg.names import parse_levels, parse_name, quote, show_name
 from icepact.iceberg.session import build_session, check_session
 from icepact.iceberg.table import IcebergTable
 from icepact.model.config import Catalog
-from icepact.model.errors import BadInput, TableNotFound
+from icepact.model.errors import BadInput, IcepactError, TableNotFound
+
+
+def current_catalog(session: SparkSession) -> str:
+    """The catalog that unqualified names mean in a session; asked in SQL, which does not mix sessions up."""
+    return str(session.sql("SELECT current_catalog()").collect()[0][0])
 
 
 class Lake:
@@ -40,7 +46,7 @@ class Lake:
     def adopt(cls, session: SparkSession, catalog: str | None) -> "Lake":
         """Work in the user's own session; nothing in it is changed."""
         check_session(session)
-        name = catalog or str(session.catalog.currentCatalog())
+        name = catalog or current_catalog(session)
         if session.conf.get(f"spark.sql.catalog.{name}", None) is None:
             raise BadInput(f"the Spark session has no catalog {name!r}: set spark.sql.catalog.{name}")
         return cls(session, name)
@@ -77,8 +83,11 @@ class Lake:
             raise
 
     def _catalog(self) -> Any:
-        with self.java.active():
-            return self.java.iceberg.spark.Spark3Util.loadIcebergCatalog(self.java.session, self.catalog)
+        try:
+            with self.java.active():
+                return self.java.iceberg.spark.Spark3Util.loadIcebergCatalog(self.java.session, self.catalog)
+        except (JavaError, PySparkException) as error:
+            raise IcepactError(f"catalog {self.catalog!r} cannot be opened: {root_cause(error)}") from None
 
     def _namespace(self, levels: tuple[str, ...]) -> Any:
         array = self.java.gateway.new_array(self.java.jvm.java.lang.String, len(levels))
@@ -88,6 +97,7 @@ class Lake:
 
     def tables(self) -> list[str]:
         """Every table of the catalog, by name, nested namespaces included."""
+        self._catalog()
         found: list[str] = []
         seen: set[tuple[str, ...]] = set()
         queue: list[tuple[str, ...]] = [()]

@@ -75,7 +75,10 @@ def replace_files(
         rewrite.commit()
     except JavaError as error:
         raise _classified(error) from error
-    landed = find_commit(table, branch, facts[COMMIT_ID], since=view.snapshot_id)
+    try:
+        landed = find_commit(table, branch, facts[COMMIT_ID], since=view.snapshot_id)
+    except Exception as error:
+        raise CommitUnknown(f"committed, but the table cannot be read: {error_line(error)}") from error
     if landed is None:
         raise CommitUnknown("the catalog accepted the commit, but the branch does not show it")
     return landed

@@ -70,11 +70,14 @@ class ScanTasks:
         return ScanTasks(java, self.table, tasks)
 
     def by_key(self, key_by_path: Mapping[str, str]) -> dict[str, Any]:
-        """Java lists of tasks by the key that their path has; every task must have one."""
+        """Java lists of tasks by the key that their path has, in the mapping's order; every task must have one."""
         java = self.java
         keys = java.from_json(dict(key_by_path), "java.util.HashMap")
+        ranks = java.from_json({path: n for n, path in enumerate(key_by_path)}, "java.util.HashMap")
+        rank = java.bind(java.method("java.util.HashMap", "get", "java.lang.Object"), 0, ranks)
+        in_order = java.sorted(self.tasks, java.chain(self._file_method("location"), rank))
         get = java.bind(java.method("java.util.HashMap", "get", "java.lang.Object"), 0, keys)
-        return java.grouped(self.tasks, java.chain(self._file_method("location"), get))
+        return java.grouped(in_order, java.chain(self._file_method("location"), get))
 
     def paths(self) -> list[str]:
         """Every task's path, in order."""

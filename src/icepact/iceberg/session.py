@@ -1,4 +1,4 @@
-"""Spark sessions: one is built, or the user's own is adopted. Spark's noise stays in a log file."""
+"""Spark sessions: one is built, or the user's own is adopted. Spark's noise goes nowhere unless it is asked for."""
 
 import atexit
 import contextlib
@@ -89,7 +89,6 @@ def context_settings(extra: Mapping[str, str], *, short: bool = False) -> dict[s
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.extensions": EXTENSIONS,
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
     }
     if master.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -97,6 +96,8 @@ def context_settings(extra: Mapping[str, str], *, short: bool = False) -> dict[s
         settings["spark.jars"] = ",".join(map(str, jars))
     settings |= extra
     given = extra.get("spark.driver.extraJavaOptions", "")
+    more = [path for path in [extra.get("spark.driver.extraClassPath")] if path]
+    settings["spark.driver.extraClassPath"] = os.pathsep.join([*map(str, jars), *more])
     settings["spark.driver.extraJavaOptions"] = " ".join([*options, given]).strip()
     return settings
 

@@ -16,12 +16,10 @@ from pyspark.sql import functions as F
 from icepact.iceberg.java import Java, JavaError, error_class
 from icepact.iceberg.scan import ScanTasks
 from icepact.iceberg.table import IcebergTable
-from icepact.model.errors import Unsupported
 from icepact.model.rewrite import ColumnFacts, InputFacts, WrittenFile
 
 _DATA_PATH = "write.data.path"
 _CUSTOM_LOCATIONS = "write.location-provider.impl"
-_ENCRYPTION = "encryption.key-id"
 _LISTS_PREFIXES = "org.apache.iceberg.io.SupportsPrefixOperations"
 
 
@@ -29,8 +27,6 @@ class Staging:
     """The inputs of one run, held in Java, ready to be read unit by unit."""
 
     def __init__(self, table: IcebergTable, *, snapshot_id: int, run_id: str, unit_of: Mapping[str, str]) -> None:
-        if _ENCRYPTION in table.properties:
-            raise Unsupported(f"{table.name} is encrypted: icepact does not rewrite encrypted tables")
         self.table = table
         self.java = table.java
         self.run_id = run_id

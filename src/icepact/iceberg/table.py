@@ -25,6 +25,7 @@ from icepact.model.table import (
 
 HIGHEST_FORMAT_VERSION = 3
 FACT_PREFIX = "icepact."
+_ENCRYPTION = "encryption.key-id"
 _COMPLETE = f"{FACT_PREFIX}complete=true"
 _UNREADABLE_BY_SPARK = ("time", "timestamp_ns", "timestamptz_ns")
 
@@ -63,6 +64,8 @@ class IcebergTable:
             raise Unsupported(
                 f"{self.name} has format version {self.format_version}: icepact knows up to {HIGHEST_FORMAT_VERSION}"
             )
+        if _ENCRYPTION in self.properties:
+            raise Unsupported(f"{self.name} is encrypted: icepact does not rewrite encrypted tables")
         unreadable = sorted(_types(json.loads(self.schema)) & set(_UNREADABLE_BY_SPARK))
         if unreadable:
             raise Unsupported(f"{self.name} has a column of type {unreadable[0]}, which Spark's Iceberg cannot load")
@@ -217,6 +220,10 @@ class IcebergTable:
         """All live deletes of a snapshot."""
         _, deletes = live_deletes(self.java, self.table, self.table.snapshot(snapshot_id))
         return {d.key for d in deletes}
+
+    def has_snapshot(self, snapshot_id: int | None) -> bool:
+        """Whether a snapshot is still known."""
+        return snapshot_id is not None and self.table.snapshot(snapshot_id) is not None
 
     def parent_of(self, snapshot_id: int) -> int | None:
         """The snapshot before this one on its branch."""

@@ -26,21 +26,21 @@ class SparkSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     master: str = "local[*]"
-    conf: Mapping[str, Text] = Field(default_factory=dict)
+    conf: Mapping[str, Text] = Field(default_factory=dict, repr=False)
 
 
 class Config(BaseModel):
-    """`icepact.yaml`."""
+    """`icepact.yaml`. What may hold a secret is never printed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     catalog: str | None = Field(default=None, description="The catalog that is used if none is named.")
-    catalog_uri: str | None = Field(default=None, description="Where that catalog is.")
+    catalog_uri: str | None = Field(default=None, repr=False, description="Where that catalog is.")
     catalog_type: str | None = Field(default=None, description="Its type, if the URI does not tell.")
     warehouse: str | None = Field(default=None, description="Where its tables are.")
     state: Path | None = Field(default=None, description="Folder of the run history.")
     catalogs: Mapping[str, Mapping[str, Text]] = Field(
-        default_factory=dict, description="Catalogs by name, with Iceberg's or PyIceberg's properties."
+        default_factory=dict, repr=False, description="Catalogs by name, with Iceberg's or PyIceberg's properties."
     )
     spark: SparkSettings = Field(default_factory=SparkSettings)
     policy: Options = Field(default_factory=Options, description="Options for all tables.")

@@ -1,6 +1,7 @@
 """Sizes as people write them: `512MB`, `1.5 GiB`, `1048576`. Units are powers of 1024, as in Spark."""
 
 import re
+from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
@@ -19,7 +20,7 @@ def parse_size(value: Any) -> int:
         match = _SIZE.fullmatch(str(value))
         if match is None:
             raise ValueError(f"{value!r} is not a size: write it like 512MB, 1.5GB or 1048576")
-        size = int(float(match[1]) * 1024 ** _UNITS[match[2].upper()])
+        size = int(Decimal(match[1]) * 1024 ** _UNITS[match[2].upper()])
     if size <= 0:
         raise ValueError(f"{value!r} is not a size: it must be above zero")
     return size

@@ -29,6 +29,8 @@ def small_files(files: Sequence[DataFile], deletes: Sequence[DeleteFile], policy
     if records > policy.max_delete_ratio * rows:
         chosen = [f for f in files if f.deletes or f.size < policy.min_file_size]
         return Choice(files=chosen, reason=f"{records} delete records on {rows} rows, {len(small)} small files")
+    if not small:
+        return Choice(files=(), reason=f"no file below {threshold}")
     if len(files) > policy.max_file_count_per_partition:
         reason = f"{len(files)} files, more than {policy.max_file_count_per_partition}"
     elif len(small) >= policy.min_input_files:
@@ -36,14 +38,8 @@ def small_files(files: Sequence[DataFile], deletes: Sequence[DeleteFile], policy
     elif len(files) > 1 and average < policy.min_file_size:
         reason = f"{len(files)} files of {format_size(average)} on average, below {threshold}"
     else:
-        return Choice(files=(), reason=_why_not(small, policy))
+        return Choice(files=(), reason=f"{len(small)} small of {policy.min_input_files} that make it worthwhile")
     return Choice(files=small, reason=reason)
-
-
-def _why_not(small: Sequence[DataFile], policy: Policy) -> str:
-    if not small:
-        return f"no file below {format_size(policy.min_file_size)}"
-    return f"{len(small)} small of {policy.min_input_files} that make it worthwhile"
 
 
 STRATEGIES: Mapping[Strategy, Callable[[Sequence[DataFile], Sequence[DeleteFile], Policy], Choice]] = {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from icepact.entrypoints.cli.render import Renderer
 from icepact.entrypoints.library import Compactor
-from icepact.model.errors import PermanentError
+from icepact.model.errors import BadInput, PermanentError
 from icepact.model.sizes import format_size
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ _EDGES = (16, 64, 256, 1024, 4096, 16384)  # kilobytes
 
 def run_demo(compactor: Compactor, renderer: Renderer) -> None:
     """The whole show; raises if a single row differs."""
+    if compactor.catalog.embedded is None:
+        raise BadInput("the demo makes and drops its table in the embedded catalog only: run it without --catalog")
     say = renderer.err.print if renderer.as_json else renderer.out.print
     with renderer.working("starting Spark"):
         spark = compactor.spark

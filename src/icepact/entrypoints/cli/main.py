@@ -52,7 +52,7 @@ def main(
     context: typer.Context,
     catalog: Annotated[str | None, typer.Option(help="Name of the catalog.")] = None,
     catalog_uri: Annotated[str | None, typer.Option(help="Where the catalog is.")] = None,
-    catalog_type: Annotated[str | None, typer.Option(help="rest, hive, jdbc, sql, glue, hadoop.")] = None,
+    catalog_type: Annotated[str | None, typer.Option(help="rest, hive, jdbc, sql, glue, hadoop, nessie.")] = None,
     warehouse: Annotated[str | None, typer.Option(help="Where its tables are.")] = None,
     config: Annotated[str | None, typer.Option(help="Configuration file; default icepact.yaml.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -149,10 +149,12 @@ def compact(
 def history(
     context: typer.Context,
     table: Annotated[str | None, typer.Argument(help="Only this table.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many runs.")] = 20,
+    limit: Annotated[int, typer.Option(help="At most so many runs.")] = 20,
 ) -> None:
     """Show past runs, newest first."""
     session: Session = context.obj
+    if limit < 1:
+        raise BadInput("--limit must be at least 1")
     session.renderer.history(session.compactor().history(table, limit=limit))
 
 

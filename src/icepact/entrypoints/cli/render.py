@@ -24,7 +24,7 @@ class Renderer:
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
-        self.out = Console(highlight=False, soft_wrap=True)
+        self.out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
         self.err = Console(stderr=True, highlight=False)
 
     @property
@@ -203,5 +203,6 @@ def _grid() -> Table:
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 or column in {"table", "status", "started"} else "right")
+        left = i == 0 or column in {"table", "status", "started"}
+        table.add_column(column, justify="left" if left else "right", no_wrap=column in {"run", "started"})
     return table
