@@ -1,7 +1,6 @@
 """One Spark session and one warehouse for all tests here; every test has its own namespace."""
 
 import itertools
-from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
@@ -26,8 +25,8 @@ def spark(compactor: Compactor) -> SparkSession:
 
 
 @pytest.fixture
-def namespace(spark: SparkSession) -> Iterator[str]:
+def namespace(spark: SparkSession) -> str:
     """A namespace nobody else uses."""
     name = f"ns{next(_numbers)}"
     spark.sql(f"CREATE NAMESPACE {name}")
-    yield name
+    return name

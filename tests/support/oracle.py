@@ -50,9 +50,10 @@ def seen(spark: SparkSession, table: str, *, branch: str | None = None, lineage:
     return fingerprint(spark.sql(f"SELECT *{extra} FROM {table}{version}"))
 
 
-def data_files(spark: SparkSession, table: str) -> list[str]:
+def data_files(spark: SparkSession, table: str, *, branch: str | None = None) -> list[str]:
     """Paths of the live data files."""
-    return sorted(row[0] for row in spark.sql(f"SELECT file_path FROM {table}.data_files").collect())
+    version = f" VERSION AS OF '{branch}'" if branch else ""
+    return sorted(row[0] for row in spark.sql(f"SELECT file_path FROM {table}.data_files{version}").collect())
 
 
 def delete_files(spark: SparkSession, table: str) -> list[str]:

@@ -70,6 +70,24 @@ class IcebergTable:
         if unreadable:
             raise Unsupported(f"{self.name} has a column of type {unreadable[0]}, which Spark's Iceberg cannot load")
 
+    def _check_partitions(self, snapshot: Any) -> None:
+        """Refuse files whose partition Iceberg cannot write down again.
+
+        When the source column of a partition field is dropped, the field's type becomes `unknown`, and
+        its values become null in every manifest that is rewritten: partition-scoped deletes then no
+        longer find their files, and deleted rows come back.
+        """
+        specs = self.table.specs()
+        lost = {spec_id for spec_id in specs if " unknown" in specs[spec_id].partitionType().toString()}
+        if not lost or snapshot is None:
+            return
+        for manifest in snapshot.allManifests(self.table.io()):
+            if manifest.partitionSpecId() in lost and (manifest.hasAddedFiles() or manifest.hasExistingFiles()):
+                raise Unsupported(
+                    f"{self.name} has files of partition spec {manifest.partitionSpecId()}, whose column was dropped: "
+                    "Iceberg would lose their partitions, and with them deletes"
+                )
+
     # -- facts ------------------------------------------------------------------------------------
 
     @property
@@ -137,6 +155,7 @@ class IcebergTable:
     def pin(self, *, branch: str, where: str | None = None) -> TableState:
         """The newest snapshot of a branch as values, read once and in bulk."""
         snapshot = self.head(branch)
+        self._check_partitions(snapshot)
         expression = None if where is None else self.expression(where)
         files: list[DataFile] = []
         deletes: list[DeleteFile] = []

@@ -1,0 +1,179 @@
+"""Health: counted facts, and a score that never rises when things get worse."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icepact.assess.health import assess
+from icepact.assess.signals import SIGNALS, score
+from icepact.model.health import Facts
+from icepact.model.table import DeleteKind
+from tests.support.random_tables import policies, tables
+from tests.support.states import MB, attach, data_file, delete_file, make_policy, make_state
+
+KINDS = [kind.value for kind in DeleteKind]
+NONE = dict.fromkeys(KINDS, 0)
+CLEAN = Facts(
+    data_files=10,
+    small_files=0,
+    mergeable_files=0,
+    bytes=10 * MB,
+    rows=1000,
+    row_groups=10,
+    delete_files=NONE,
+    delete_records=NONE,
+)
+
+
+@st.composite
+def facts(draw: st.DrawFn) -> Facts:
+    """Anything that can be counted, an empty partition included."""
+    files = draw(st.integers(0, 50))
+    small = draw(st.integers(0, files))
+    by_kind = st.fixed_dictionaries({kind: st.integers(0, 60) for kind in KINDS})
+    return Facts(
+        data_files=files,
+        small_files=small,
+        mergeable_files=draw(st.integers(0, small)),
+        bytes=draw(st.integers(0, 10**12)),
+        rows=draw(st.integers(0, 1000)) if files else 0,
+        row_groups=files,
+        delete_files=draw(by_kind),
+        delete_records=draw(by_kind),
+    )
+
+
+# -- the formula ----------------------------------------------------------------------------------
+
+
+@given(facts())
+def test_parts_and_value_add_up_to_a_hundred(some: Facts) -> None:
+    found = score(some)
+    assert found.value + sum(found.parts.values()) == pytest.approx(100, abs=1e-9)
+    assert 0 <= found.value <= 100
+    assert list(found.parts) == [signal.name for signal in SIGNALS]
+    assert all(0 <= found.parts[signal.name] <= signal.points for signal in SIGNALS)
+
+
+@given(facts(), st.integers(1, 50), st.sampled_from(KINDS))
+def test_more_of_anything_bad_never_raises_the_score(some: Facts, more: int, kind: str) -> None:
+    before = score(some).value
+    mergeable = min(some.data_files, some.mergeable_files + more)
+    worse = [
+        replace(some, mergeable_files=mergeable, small_files=max(some.small_files, mergeable)),
+        replace(some, delete_records={**some.delete_records, kind: some.delete_records[kind] + more}),
+        replace(some, delete_files={**some.delete_files, kind: some.delete_files[kind] + more}),
+    ]
+    assert all(score(facts).value <= before for facts in worse)
+
+
+@pytest.mark.parametrize(
+    ("change", "value", "parts"),
+    [
+        ({}, 100.0, (0.0, 0.0, 0.0)),
+        ({"mergeable_files": 10}, 50.0, (50.0, 0.0, 0.0)),
+        ({"mergeable_files": 3}, 85.0, (15.0, 0.0, 0.0)),
+        ({"delete_records": {**NONE, "dv": 100}}, 93.0, (0.0, 7.0, 0.0)),
+        ({"delete_records": {**NONE, "dv": 100, "equality": 150}}, 82.5, (0.0, 17.5, 0.0)),
+        ({"delete_records": {**NONE, "equality": 500}}, 65.0, (0.0, 35.0, 0.0)),
+        ({"delete_records": {**NONE, "equality": 9000}}, 65.0, (0.0, 35.0, 0.0)),
+        ({"delete_files": {**NONE, "position": 5}}, 92.5, (0.0, 0.0, 7.5)),
+        ({"delete_files": {**NONE, "position": 99}}, 85.0, (0.0, 0.0, 15.0)),
+        (
+            {"mergeable_files": 10, "delete_records": {**NONE, "dv": 500}, "delete_files": {**NONE, "dv": 10}},
+            0.0,
+            (50.0, 35.0, 15.0),
+        ),
+        ({"data_files": 0, "rows": 0, "delete_files": {**NONE, "dv": 1}}, 100.0, (0.0, 0.0, 0.0)),
+    ],
+)
+def test_exact_scores(change: dict[str, object], value: float, parts: tuple[float, float, float]) -> None:
+    found = score(replace(CLEAN, **change))
+    assert found.value == value
+    assert tuple(found.parts.values()) == parts
+
+
+# -- the facts ------------------------------------------------------------------------------------
+
+
+def test_facts_per_partition_and_in_total() -> None:
+    deletes = [
+        delete_file("eq-all", DeleteKind.EQUALITY, spec_id=0, partition=(), records=5),
+        delete_file("pos", DeleteKind.POSITION, records=20),
+        delete_file("gone", DeleteKind.POSITION, partition=("d7",), records=3),
+    ]
+    files = attach(
+        [
+            data_file("a", 1 * MB, rows=100, row_groups=(4, 900)),
+            data_file("b", 2 * MB, rows=100, row_groups=()),
+            data_file("c", 600 * MB, rows=800),
+            data_file("d", 1 * MB, rows=50, partition=("d2",)),
+            data_file("e", 1 * MB, rows=50, spec_id=2, partition=("eu",), sequence_number=9),
+        ],
+        deletes,
+    )
+    found = assess(make_state(files, deletes), make_policy())
+    by_name = {p.name: p.facts for p in found.partitions}
+    assert list(by_name) == ["day=d1", "day=d2", "region=eu (old spec 2)"]
+    assert by_name["day=d1"] == Facts(
+        data_files=3,
+        small_files=2,
+        mergeable_files=2,
+        bytes=603 * MB,
+        rows=1000,
+        row_groups=4,
+        delete_files={"position": 1, "dv": 0, "equality": 1},
+        delete_records={"position": 20, "dv": 0, "equality": 5},
+    )
+    assert by_name["day=d2"].mergeable_files == 0
+    assert by_name["day=d2"].small_files == 1
+    assert by_name["day=d2"].delete_records == {"position": 0, "dv": 0, "equality": 5}
+    assert by_name["region=eu (old spec 2)"].all_delete_files == 0
+    assert found.facts == Facts(
+        data_files=5,
+        small_files=4,
+        mergeable_files=2,
+        bytes=605 * MB,
+        rows=1100,
+        row_groups=6,
+        delete_files={"position": 2, "dv": 0, "equality": 1},
+        delete_records={"position": 23, "dv": 0, "equality": 5},
+    )
+    assert found.dangling_delete_files == 1
+
+
+def test_ratios() -> None:
+    some = replace(CLEAN, delete_files={**NONE, "dv": 4}, delete_records={**NONE, "dv": 50}, row_groups=25)
+    ratios = (some.delete_ratio, some.fragment_ratio, some.row_groups_per_file, some.average_size)
+    assert ratios == (0.05, 0.4, 2.5, MB)
+
+
+def test_an_empty_table_is_healthy() -> None:
+    found = assess(make_state([]), make_policy())
+    assert found.score.value == 100
+    assert found.partitions == []
+    assert (found.facts.data_files, found.facts.average_size, found.facts.delete_ratio) == (0, 0.0, 0.0)
+
+
+def test_the_document_says_what_was_measured_and_against_what() -> None:
+    found = assess(make_state([data_file("a", MB), data_file("b", MB)]), make_policy(target_file_size="64MB"))
+    document = found.to_dict()
+    assert document["target_file_size"] == 64 * MB
+    assert document["small_file_threshold"] == 48 * MB
+    assert document["score"] == document["partitions"][0]["score"] == 50.0
+    assert document["score_parts"] == {"small_files": 50.0, "deletes": 0.0, "fragments": 0.0}
+    assert (document["manifests"], document["snapshots"], document["snapshot_id"]) == (3, 7, 100)
+
+
+@given(policies().flatmap(lambda policy: st.tuples(st.just(policy), tables(policy))))
+def test_partitions_add_up_to_the_table(wish: tuple) -> None:
+    policy, state = wish
+    found = assess(state, policy)
+    for name in ("data_files", "small_files", "mergeable_files", "bytes", "rows", "row_groups"):
+        assert getattr(found.facts, name) == sum(getattr(p.facts, name) for p in found.partitions)
+    attached = {i for f in state.files for i in f.deletes}
+    assert found.dangling_delete_files == len(state.deletes) - len(attached)
+    assert found.facts.all_delete_files == len(state.deletes)
+    assert found.facts.all_delete_records == sum(d.records for d in state.deletes)

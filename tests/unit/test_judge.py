@@ -1,0 +1,143 @@
+"""The judgement at the head: COMMIT.md's table, line by line."""
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icepact.commit.judge import Answer, Pinned, Verdict, judge, pinned_inputs
+from icepact.model.table import DataFile, DeleteFile, DeleteKind
+from tests.support.states import data_file, delete_file
+
+EQ = delete_file("eq.parquet", DeleteKind.EQUALITY)
+LATER_EQ = delete_file("later-eq.parquet", DeleteKind.EQUALITY, sequence_number=5)
+POS = delete_file("pos.parquet", DeleteKind.POSITION)
+DV = delete_file("x.puffin", DeleteKind.DV, offset=4, referenced="a")
+MOVED_DV = delete_file("x.puffin", DeleteKind.DV, offset=99, referenced="a", sequence_number=5)
+OTHER_FILE = data_file("elsewhere", 10, partition=("d2",))
+
+
+class Head(NamedTuple):
+    """What is live now."""
+
+    files: list[DataFile]
+    deletes: list[DeleteFile]
+    version: int = 2
+
+
+def files(*attached: DeleteFile, lineage: int | None = None, live: list[DeleteFile]) -> list[DataFile]:
+    """Inputs a and b; these deletes apply to a."""
+    indexes = tuple(live.index(d) for d in attached)
+    return [data_file("a", 10, deletes=indexes, first_row_id=lineage), data_file("b", 10, first_row_id=lineage)]
+
+
+def pinned(*attached: DeleteFile, lineage: int | None = None) -> list[Pinned]:
+    """The same inputs as they were at the pin."""
+    return pinned_inputs(files(*attached, lineage=lineage, live=list(attached)), list(attached))
+
+
+def at_head(*attached: DeleteFile, lineage: int | None = None, version: int = 2) -> Head:
+    """The same inputs now, among other files and deletes."""
+    live = [delete_file("unrelated", DeleteKind.EQUALITY, partition=("d2",)), *attached]
+    return Head([OTHER_FILE, *files(*attached, lineage=lineage, live=live)], live, version)
+
+
+def without(path: str) -> Head:
+    """An input is gone."""
+    head = at_head()
+    return head._replace(files=[f for f in head.files if f.path != path])
+
+
+def twice(path: str) -> Head:
+    """An input is listed twice."""
+    head = at_head()
+    return head._replace(files=[*head.files, *(f for f in head.files if f.path == path)])
+
+
+def ask(inputs: list[Pinned], head: Head, version: int = 2) -> Verdict:
+    """Judge."""
+    return judge(
+        inputs,
+        pinned_version=version,
+        head_version=head.version,
+        head_files=head.files,
+        head_deletes=head.deletes,
+    )
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "answer"),
+    [
+        pytest.param(pinned(), at_head(), Answer.CLEAN, id="nothing happened"),
+        pytest.param(pinned(EQ, POS), at_head(POS, EQ), Answer.CLEAN, id="the same deletes in another order"),
+        pytest.param(pinned(DV), at_head(DV), Answer.CLEAN, id="the same vector"),
+        pytest.param(pinned(lineage=0), at_head(lineage=0), Answer.CLEAN, id="the same lineage"),
+        pytest.param(pinned(lineage=0), at_head(lineage=70), Answer.CLEAN, id="only null or not null matters"),
+        pytest.param(pinned(), at_head(LATER_EQ), Answer.LATE, id="a new equality delete"),
+        pytest.param(pinned(POS), at_head(POS, EQ, LATER_EQ), Answer.LATE, id="several of them"),
+        pytest.param(pinned(), at_head(POS), Answer.REPLAN, id="a new position delete"),
+        pytest.param(pinned(), at_head(DV), Answer.REPLAN, id="a new vector"),
+        pytest.param(pinned(EQ), at_head(EQ, POS, LATER_EQ), Answer.REPLAN, id="both kinds: the worse wins"),
+        pytest.param(pinned(DV), at_head(MOVED_DV), Answer.REPLAN, id="another vector in the same Puffin file"),
+        pytest.param(pinned(EQ), at_head(POS), Answer.REPLAN, id="equality converted to position"),
+        pytest.param(pinned(POS), at_head(DV), Answer.REPLAN, id="position converted to a vector"),
+        pytest.param(pinned(EQ), at_head(LATER_EQ), Answer.REPLAN, id="equality replaced by equality"),
+        pytest.param(pinned(POS), at_head(), Answer.REPLAN, id="a delete is gone"),
+        pytest.param(pinned(), at_head(lineage=0), Answer.REPLAN, id="row ids were given"),
+        pytest.param(pinned(lineage=0), at_head(), Answer.REPLAN, id="row ids were taken"),
+        pytest.param(pinned(), at_head(version=3), Answer.REPLAN, id="the table was upgraded"),
+        pytest.param(pinned(), at_head(LATER_EQ, version=3), Answer.REPLAN, id="upgraded and late"),
+        pytest.param(pinned(), without("b"), Answer.SUPERSEDED, id="an input is gone"),
+        pytest.param(pinned(POS), without("a"), Answer.SUPERSEDED, id="gone, with its delete"),
+        pytest.param(pinned(), Head([], []), Answer.SUPERSEDED, id="everything is gone"),
+        pytest.param(pinned(), Head([], [], 3), Answer.SUPERSEDED, id="gone and upgraded"),
+        pytest.param(pinned(), twice("a"), Answer.REFUSED, id="a path is live twice"),
+        pytest.param(pinned(), twice("elsewhere"), Answer.CLEAN, id="twice, but none of ours"),
+    ],
+)
+def test_answers(then: list[Pinned], now: Head, answer: Answer) -> None:
+    verdict = ask(then, now)
+    assert verdict.answer is answer
+    assert bool(verdict.reason) is (answer is not Answer.CLEAN)
+
+
+@pytest.mark.parametrize(
+    ("now", "reason"),
+    [
+        (without("b"), "1 inputs are gone, first b"),
+        (twice("a"), "a is live more than once"),
+        (at_head(version=3), "the table went from format 2 to 3"),
+        (at_head(lineage=0), "row lineage of a changed"),
+        (at_head(LATER_EQ), "1 new equality deletes apply to a"),
+        (at_head(POS), "the deletes that apply to a changed"),
+    ],
+)
+def test_reasons(now: Head, reason: str) -> None:
+    assert ask(pinned(), now).reason == reason
+
+
+def test_the_worst_input_decides() -> None:
+    live = [LATER_EQ, POS]
+    now = [data_file("a", 10, deletes=(0,)), data_file("b", 10, deletes=(1,)), data_file("c", 10)]
+    then = pinned_inputs([f._replace(deletes=()) for f in now], [])
+    for order in (now, now[::-1]):
+        verdict = ask(then, Head(order, live))
+        assert verdict == Verdict(answer=Answer.REPLAN, reason="the deletes that apply to b changed")
+
+
+def test_a_pinned_input_does_not_depend_on_list_positions() -> None:
+    [one] = pinned_inputs([data_file("a", 10, deletes=(1, 0), first_row_id=3)], [DV, EQ])
+    assert one == Pinned(path="a", deletes=frozenset({("x.puffin", 4), ("eq.parquet", None)}), has_row_ids=True)
+
+
+@given(
+    st.lists(st.sampled_from([EQ, LATER_EQ, POS, DV, MOVED_DV]), unique=True),
+    st.lists(st.sampled_from([EQ, LATER_EQ, POS, DV, MOVED_DV]), unique=True),
+)
+def test_clean_means_the_very_same_deletes(then: list[DeleteFile], now: list[DeleteFile]) -> None:
+    """Clean if and only if nothing changed; late if and only if equality deletes came and nothing went."""
+    answer = ask(pinned(*then), at_head(*now)).answer
+    came, went = set(now) - set(then), set(then) - set(now)
+    assert (answer is Answer.CLEAN) is (not came and not went)
+    assert (answer is Answer.LATE) is (not went and {d.kind for d in came} == {DeleteKind.EQUALITY})

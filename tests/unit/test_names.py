@@ -1,0 +1,73 @@
+"""Table names by Spark's rules."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icepact.iceberg.names import parse_levels, parse_name, quote, show_name
+from icepact.model.errors import BadInput
+
+PARTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=2, max_size=4).map(tuple)
+
+
+@given(PARTS)
+def test_quoted_names_are_read_back(parts: tuple[str, ...]) -> None:
+    assert parse_name(quote(parts)) == parts
+
+
+@given(PARTS)
+def test_shown_names_are_read_back(parts: tuple[str, ...]) -> None:
+    assert parse_name(show_name(parts)) == parts
+
+
+@given(st.text())
+def test_whatever_is_typed_is_a_name_or_refused(text: str) -> None:
+    try:
+        parts = parse_levels(text)
+    except BadInput:
+        return
+    assert parse_levels(quote(parts)) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("db.events", ("db", "events")),
+        ("a.b.c", ("a", "b", "c")),
+        ("`db`.events", ("db", "events")),
+        ("`my db`.`a.b`", ("my db", "a.b")),
+        ("db.`back``quote`", ("db", "back`quote")),
+        ("db.````", ("db", "`")),
+        ("db.täg-1", ("db", "täg-1")),
+    ],
+)
+def test_what_is_understood(text: str, parts: tuple[str, ...]) -> None:
+    assert parse_name(text) == parts
+
+
+@pytest.mark.parametrize(
+    "text", ["", ".", "db.", ".t", "db..t", "db.`t", "db.t`", "db.``", "my db.t", "`a`b.t", "a.b c"]
+)
+def test_what_is_not_says_how_to_write_it(text: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        parse_name(text)
+    assert str(refused.value) == f"{text!r} is not a table name: write db.table, with `backquotes` around odd parts"
+
+
+def test_a_table_has_a_namespace() -> None:
+    with pytest.raises(BadInput, match=r"^'events' names no namespace: write db\.table$"):
+        parse_name("events")
+    assert parse_levels("events") == ("events",)
+
+
+@pytest.mark.parametrize(
+    ("parts", "shown"),
+    [
+        (("db", "events"), "db.events"),
+        (("db", "_x1"), "db._x1"),
+        (("my db", "1st"), "`my db`.`1st`"),
+        (("db", "a.b`c"), "db.`a.b``c`"),
+    ],
+)
+def test_backquotes_are_shown_only_where_needed(parts: tuple[str, ...], shown: str) -> None:
+    assert show_name(parts) == shown

@@ -1,0 +1,186 @@
+"""Options: where each value comes from, and what is refused."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from icepact.model.errors import BadInput
+from icepact.model.policy import Options, Policy, Strategy, defaults, from_properties, options, resolve
+from tests.support.states import MB, make_policy
+
+
+def settled(request: dict[str, Any], table: dict[str, str], configuration: dict[str, Any]) -> Policy:
+    """A policy from its three levels."""
+    return resolve(options(request), table, options(configuration, "configuration"))
+
+
+# -- precedence -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("request_", "table", "configuration", "value", "source"),
+    [
+        ({"max_files": 1}, {"icepact.max-files": "2"}, {"max_files": 3}, 1, "request"),
+        ({}, {"icepact.max-files": "2"}, {"max_files": 3}, 2, "table property"),
+        ({}, {}, {"max_files": 3}, 3, "configuration"),
+        ({}, {}, {}, None, "default"),
+        ({"max_files": None}, {}, {"max_files": 3}, 3, "configuration"),
+    ],
+)
+def test_the_nearest_wish_wins(
+    request_: dict[str, Any], table: dict[str, str], configuration: dict[str, Any], value: int | None, source: str
+) -> None:
+    policy = settled(request_, table, configuration)
+    assert policy.max_files == value
+    assert policy.sources["max_files"] == source
+
+
+def test_every_value_says_where_it_came_from() -> None:
+    policy = settled({"max_files": 1}, {"icepact.min-input-files": "2"}, {"max_bytes": "1GB"})
+    told = {"max_files": "request", "min_input_files": "table property", "max_bytes": "configuration"}
+    assert policy.sources == {name: told.get(name, "default") for name in Options.model_fields}
+    assert policy.to_dict()["sources"] == policy.sources
+
+
+def test_a_wish_that_is_false_or_zero_is_a_wish() -> None:
+    policy = settled({"rewrite_all": False, "max_delete_ratio": 0}, {"icepact.rewrite-all": "true"}, {})
+    assert (policy.rewrite_all, policy.sources["rewrite_all"]) == (False, "request")
+    assert (policy.max_delete_ratio, policy.sources["max_delete_ratio"]) == (0.0, "request")
+
+
+def test_the_defaults() -> None:
+    policy = settled({}, {}, {})
+    assert replace(policy, sources={}) == Policy(
+        strategy=Strategy.SMALL_FILES,
+        target_file_size=512 * MB,
+        min_file_size=384 * MB,
+        max_file_size=int(921.6 * MB),
+        min_input_files=5,
+        max_file_count_per_partition=10_000,
+        max_delete_ratio=0.1,
+        max_group_size=50 * 1024 * MB,
+        max_group_files=10_000,
+        max_files=None,
+        max_bytes=None,
+        where=None,
+        branch="main",
+        rewrite_all=False,
+        sources={},
+    )
+    assert {name: getattr(policy, name) for name in defaults()} == defaults()
+
+
+# -- sizes that follow from others ----------------------------------------------------------------
+
+
+def test_the_target_is_the_tables_own_if_nobody_wishes_another() -> None:
+    own = {"write.target-file-size-bytes": str(128 * MB)}
+    policy = settled({}, own, {})
+    assert (policy.target_file_size, policy.sources["target_file_size"]) == (128 * MB, "table default")
+    assert (policy.min_file_size, policy.max_file_size) == (96 * MB, int(230.4 * MB))
+    assert settled({"target_file_size": "64MB"}, own, {}).target_file_size == 64 * MB
+    assert settled({}, {**own, "icepact.target-file-size": "32MB"}, {}).target_file_size == 32 * MB
+    assert settled({}, {"write.target-file-size-bytes": "lots"}, {}).target_file_size == 512 * MB
+
+
+def test_thresholds_may_touch_the_target() -> None:
+    policy = make_policy(target_file_size=100, min_file_size=100, max_file_size=100)
+    assert (policy.min_file_size, policy.target_file_size, policy.max_file_size) == (100, 100, 100)
+    assert make_policy(target_file_size=1).min_file_size == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"target_file_size": "64MB", "min_file_size": "65MB"}, "min_file_size 65.0 MB is above the target 64.0 MB"),
+        ({"target_file_size": "64MB", "max_file_size": "63MB"}, "max_file_size 63.0 MB is below the target 64.0 MB"),
+        ({"min_file_size": "1GB"}, "min_file_size 1.0 GB is above the target 512 MB"),
+    ],
+)
+def test_thresholds_that_contradict_the_target_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        make_policy(**given)
+    assert str(refused.value) == message
+
+
+# -- bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"strategy": "magic"}, "strategy: unknown strategy; there is: small-files"),
+        ({"max_files": -3}, "max_files: Input should be greater than or equal to 1"),
+        ({"max_files": "many"}, "max_files: Input should be a valid integer, unable to parse string as an integer"),
+        ({"max_bytes": "-5MB"}, "max_bytes: '-5MB' is not a size: write it like 512MB, 1.5GB or 1048576"),
+        ({"max_bytes": -5}, "max_bytes: -5 is not a size: it must be above zero"),
+        ({"min_input_files": 0}, "min_input_files: Input should be greater than or equal to 1"),
+        ({"max_group_files": 1}, "max_group_files: Input should be greater than or equal to 2"),
+        ({"max_delete_ratio": 1.5}, "max_delete_ratio: Input should be less than or equal to 1"),
+        ({"where": ""}, "where: String should have at least 1 character"),
+        ({"target_size": 5}, f"unknown option 'target_size': it is one of {', '.join(Options.model_fields)}"),
+        ({5: 5, "x": 1}, f"unknown option 5: it is one of {', '.join(Options.model_fields)}"),
+    ],
+)
+def test_bad_options_get_one_line(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        options(given)
+    assert str(refused.value) == message
+
+
+def test_a_bad_table_property_says_that_it_is_one() -> None:
+    with pytest.raises(BadInput) as refused:
+        settled({}, {"icepact.max-files": "0"}, {})
+    assert str(refused.value) == "max_files: Input should be greater than or equal to 1 (table property)"
+
+
+def test_table_properties_of_others_are_no_options() -> None:
+    found = from_properties({"icepact.target-file-size": "1MB", "icepact.run-id": "x", "write.format.default": "orc"})
+    assert found.model_dump(exclude_none=True) == {"target_file_size": MB}
+
+
+# -- the fingerprint ------------------------------------------------------------------------------
+
+
+def test_the_fingerprint_of_the_defaults_never_changes() -> None:
+    """It is written into snapshots: another value would make every table look untouched."""
+    assert make_policy().fingerprint == "7a0021f84473"
+
+
+@pytest.mark.parametrize("given", [{"max_files": 7}, {"max_bytes": "1GB"}, {"rewrite_all": True}])
+def test_the_fingerprint_ignores_what_leaves_the_same_layout(given: dict[str, Any]) -> None:
+    assert make_policy(**given).fingerprint == make_policy().fingerprint
+
+
+def test_the_fingerprint_ignores_where_a_value_came_from() -> None:
+    by_table = settled({}, {"icepact.min-input-files": "5"}, {})
+    assert by_table.sources != make_policy().sources
+    assert by_table.fingerprint == make_policy().fingerprint
+
+
+LAYOUT = {
+    "target_file_size": "600MB",
+    "min_file_size": "1MB",
+    "max_file_size": "2GB",
+    "min_input_files": 9,
+    "max_file_count_per_partition": 9,
+    "max_delete_ratio": 0.9,
+    "max_group_size": "1GB",
+    "max_group_files": 9,
+    "where": "id > 5",
+    "branch": "audit",
+}
+
+
+@pytest.mark.parametrize("name", LAYOUT)
+def test_the_fingerprint_tells_wishes_apart(name: str) -> None:
+    assert make_policy(**{name: LAYOUT[name]}).fingerprint != make_policy().fingerprint
+
+
+def test_every_option_is_either_layout_or_not() -> None:
+    """Whoever adds an option decides whether it changes the layout, and says so here."""
+    assert {f.name for f in fields(Policy)} == {
+        *LAYOUT,
+        *("strategy", "max_files", "max_bytes", "rewrite_all", "sources"),
+    }
