@@ -229,7 +229,7 @@ def test_the_examples_compact_what_they_say(played: dict[str, Any]) -> None:
     said = {page: "".join(out for where, _, out in played["ran"] if where == page) for page, _, _ in played["ran"]}
     assert "committed 12 -> 2" in said["README.md"]
     assert "12 -> 2 data files: 12 files" in said["docs/quickstart.md"]
-    assert "nothing was written since run in snapshot" in said["docs/quickstart.md"]
+    assert "nothing was written since the run that made snapshot" in said["docs/quickstart.md"]
     assert "day=2026-03-01 committed" in said["docs/library.md"]
     assert "no table shop.returns" in said["docs/library.md"]
 

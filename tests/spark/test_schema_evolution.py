@@ -63,6 +63,43 @@ def test_partition_evolution(
     assert outcome.rows_deleted == gone
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_partition_column_dropped(compactor: Compactor, spark: SparkSession, namespace: str, version: int) -> None:
+    """Iceberg forgets the partition of such files when it rewrites their manifest: refused in one line."""
+    table = create(spark, f"{namespace}.t", "id bigint, kind string", "kind, bucket(2, id)", version=version)
+    spark.range(0, 60, 1, 6).selectExpr("id", "string(id % 2) AS kind").writeTo(table).append()
+    spark.sql(f"ALTER TABLE {table} DROP PARTITION FIELD kind")
+    assert compactor.plan(table).steps != ()
+    spark.sql(f"ALTER TABLE {table} DROP COLUMN kind")
+    for work in (compactor.plan, compactor.compact, compactor.health):
+        with pytest.raises(Unsupported) as refusal:
+            work(table)
+        assert str(refusal.value) == (
+            f"{table} has files of partition spec 0, whose column was dropped:"
+            " Iceberg would lose their partitions, and with them deletes"
+        )
+
+
+def test_bucketed_column_dropped(compactor: Compactor, spark: SparkSession, namespace: str) -> None:
+    """The partition of a bucket is a number, whatever becomes of the column: deletes keep finding their files."""
+    table = create(spark, f"{namespace}.t", "id bigint, kind string", "bucket(3, kind)")
+    spark.range(0, 60, 1, 6).selectExpr("id", "string(id % 10) AS kind").writeTo(table).append()
+    for bucket in range(3):
+        keys = [{"id": n} for n in range(bucket, 60, 5)]
+        equality_delete(spark, f"local.{table}", keys, columns=["id"], partition=f"kind_bucket={bucket}")
+    spark.sql(f"ALTER TABLE {table} DROP PARTITION FIELD bucket(3, kind)")
+    spark.sql(f"ALTER TABLE {table} DROP COLUMN kind")
+    before = seen(spark, table)[0]
+    assert 24 < before < 60
+
+    # two of six files in each partition: manifests with files that stay are rewritten
+    keeps_rows(compactor, table, where="id < 20", settles=False)
+    keeps_rows(compactor, table)
+
+    assert seen(spark, table)[0] == before
+    assert delete_files(spark, table) == []
+
+
 # -- columns --------------------------------------------------------------------------------------
 
 

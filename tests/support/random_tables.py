@@ -121,14 +121,14 @@ def committed(state: TableState, plan: Plan, actual: Callable[[int], int], *, ma
         snapshot_id=101,
         sequence_number=number,
         files=[*(f for f in state.files if f.path not in gone), *outputs],
-        last_run=run if marker and plan.complete else None,
+        last_runs=(run,) if marker and plan.complete else (),
     )
 
 
 def _outputs(state: TableState, plan: Plan) -> Iterator[tuple[int, tuple[int, Partition]]]:
     """Predicted size and place of every output; rows of an old spec spread over all current partitions."""
     for step in plan.steps:
-        if step.spec_id == step.output_spec_id:
+        if not step.regroup:
             place = step.files[0].spec_id, step.files[0].partition
             for unit in step.units:
                 pieces = outputs_of(unit, plan.policy)

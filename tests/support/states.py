@@ -87,7 +87,7 @@ def make_state(
         deletes=deletes,
         manifests=3,
         snapshots=7,
-        last_run=last_run,
+        last_runs=() if last_run is None else (last_run,),
         live_twice=live_twice,
     )
 

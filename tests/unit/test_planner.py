@@ -36,7 +36,7 @@ def test_a_step_says_all_there_is_to_know() -> None:
         "kind": "rewrite-files",
         "group_id": "g0001",
         "partition": "day=d1",
-        "spec_id": 1,
+        "regroup": False,
         "output_spec_id": 1,
         "method": Method.SPARK.value,
         "reason": "6 files below 384 MB",
@@ -98,8 +98,8 @@ def test_what_makes_a_partition_a_candidate(files: list[DataFile], given: dict[s
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        (small(1), "1 small of 5 that make it worthwhile"),
-        ([*small(4), *(data_file(f"big-{n}", 900 * MB) for n in range(4))], "4 small of 5 that make it worthwhile"),
+        (small(1), "only 1 file below 384 MB, 5 are wanted"),
+        ([*small(4), *(data_file(f"big-{n}", 900 * MB) for n in range(4))], "only 4 files below 384 MB, 5 are wanted"),
         ([data_file("a", 384 * MB), data_file("b", 500 * MB)], "no file below 384 MB"),
         ([data_file("a", 5000 * MB)], "no file below 384 MB"),
     ],
@@ -132,8 +132,19 @@ def test_files_of_an_old_spec_are_written_to_the_current_one() -> None:
     current = [data_file(f"d{n}", 500 * MB, partition=(f"d{n}",)) for n in range(3)]
     plan = make_plan(make_state([*old, *current]), make_policy())
     [step] = plan.steps
-    assert (step.partition, step.spec_id, step.output_spec_id) == ("region=eu (old spec 2)", 2, 1)
+    assert (step.partition, step.regroup, step.output_spec_id) == ("region=eu (old spec 2)", True, 1)
     assert (len(step.units), step.predicted_files) == (1, 3)
+
+
+def test_all_partitions_of_old_specs_are_one_group() -> None:
+    """A group for each would leave a small file of its own in every current partition."""
+    old = [
+        *small(3, spec_id=2, partition=("eu",)),
+        *small(2, spec_id=2, partition=("us",)),
+        *small(2, spec_id=0, partition=()),
+    ]
+    [step] = make_plan(make_state(old), make_policy()).steps
+    assert (step.partition, len(step.files), step.predicted_files) == ("3 partitions of old specs", 7, 1)
 
 
 def test_an_old_spec_whose_rows_would_spread_over_too_many_partitions_is_left_alone() -> None:
@@ -192,7 +203,7 @@ def test_only_news_since_the_last_run_count(sequence_number: int, planned: bool)
     plan = make_plan(make_state(files, last_run=last_run(policy)), policy)
     assert bool(plan.steps) is planned
     if not planned:
-        assert [entry.reason for entry in plan.left_out] == ["nothing was written since run in snapshot 100"]
+        assert [entry.reason for entry in plan.left_out] == ["nothing was written since the run that made snapshot 100"]
 
 
 def test_a_new_delete_is_news_too() -> None:

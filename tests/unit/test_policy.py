@@ -136,8 +136,13 @@ def test_a_bad_table_property_says_that_it_is_one() -> None:
 
 
 def test_table_properties_of_others_are_no_options() -> None:
-    found = from_properties({"icepact.target-file-size": "1MB", "icepact.run-id": "x", "write.format.default": "orc"})
+    found = from_properties({"icepact.target-file-size": "1MB", "write.format.default": "orc"})
     assert found.model_dump(exclude_none=True) == {"target_file_size": MB}
+
+
+def test_a_misspelt_table_property_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"unknown option 'taget_file_size'.*\(table property\)"):
+        from_properties({"icepact.taget-file-size": "1MB"})
 
 
 # -- the fingerprint ------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ class IcebergTable:
         longer find their files, and deleted rows come back.
         """
         specs = self.table.specs()
-        lost = {spec_id for spec_id in specs if " unknown" in specs[spec_id].partitionType().toString()}
+        lost = {n for n in specs if any(str(f.type()) == "unknown" for f in specs[n].partitionType().fields())}
         if not lost or snapshot is None:
             return
         for manifest in snapshot.allManifests(self.table.io()):
@@ -180,7 +180,7 @@ class IcebergTable:
             deletes=deletes,
             manifests=0 if snapshot is None else len(snapshot.allManifests(self.table.io())),
             snapshots=int(self.table.operations().current().snapshots().size()),
-            last_run=None if snapshot is None else self._last_run(snapshot),
+            last_runs=() if snapshot is None else self._last_runs(snapshot),
             where=where,
             live_twice=frozenset(path for path, n in counted.items() if n > 1),
         )
@@ -195,8 +195,8 @@ class IcebergTable:
         except (JavaError, PySparkException, Py4JError) as error:
             raise BadInput(f"where {where!r}: {error_line(error)}") from None
 
-    def _last_run(self, head: Any) -> LastRun | None:
-        """The newest complete run among the head's ancestors, from the facts in its snapshot's summary."""
+    def _last_runs(self, head: Any) -> list[LastRun]:
+        """Complete runs among the head and its ancestors, newest first, from the facts in their summaries."""
         java, owner = self.java, "org.apache.iceberg.Snapshot"
         contains = java.bind(java.method("java.lang.String", "contains", "java.lang.CharSequence"), 1, _COMPLETE)
         text = java.method("java.lang.String", "valueOf", "java.lang.Object")
@@ -204,13 +204,16 @@ class IcebergTable:
         is_complete = java.as_predicate(java.chain(java.method(owner, "summary"), text, contains))
         runs = {int(s.snapshotId()): s for s in java.filtered(everything.stream(), is_complete)}
         if not runs:
-            return None
+            return []
         ids = java.numbers(everything, java.method(owner, "snapshotId"))
         parents = dict(zip(ids, java.numbers(everything, java.method(owner, "parentId")), strict=True))
+        found: list[LastRun] = []
         at: int | None = int(head.snapshotId())
-        while at is not None and at not in runs:
+        while at is not None:
+            if at in runs:
+                found.append(_run_of(runs[at]))
             at = parents.get(at)
-        return None if at is None else _run_of(runs[at])
+        return found
 
     # -- looking at the head ----------------------------------------------------------------------
 
@@ -220,6 +223,7 @@ class IcebergTable:
         snapshot = self.head(branch)
         if snapshot is None:
             raise BadInput(f"{self.name} has no snapshot on {branch} any more")
+        self._check_partitions(snapshot)
         java_deletes, deletes = live_deletes(self.java, self.table, snapshot)
         everything = ScanTasks.plan(self.java, self.table, snapshot.snapshotId())
         around = everything.in_partitions_of(everything.with_paths(paths))

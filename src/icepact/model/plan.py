@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from icepact.model.policy import Policy
 from icepact.model.sizes import format_size
 from icepact.model.table import DataFile, DeleteFile
+from icepact.model.words import counted
 
 
 class Method(StrEnum):
@@ -30,14 +31,15 @@ class Unit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RewriteFiles:
-    """Rewrite one file group: inputs of one partition, replaced together or not at all."""
+    """Rewrite one file group: inputs of one partition, or of old specs, replaced together or not at all."""
 
     group_id: str
     """Unique within the plan."""
     partition: str
     """The inputs' partition as people name it."""
-    spec_id: int
     output_spec_id: int
+    regroup: bool
+    """True if the inputs are of old specs: their rows are sorted into the partitions of the output spec."""
     units: tuple[Unit, ...]
     method: Method
     reason: str
@@ -62,8 +64,8 @@ class RewriteFiles:
             "kind": "rewrite-files",
             "group_id": self.group_id,
             "partition": self.partition,
-            "spec_id": self.spec_id,
             "output_spec_id": self.output_spec_id,
+            "regroup": self.regroup,
             "method": self.method.value,
             "reason": self.reason,
             "input_files": len(self.files),
@@ -158,19 +160,21 @@ class Plan:
         lines = [f"{self.table} on {self.branch}, snapshot {self.snapshot_id}: strategy {self.policy.strategy}"]
         if self.steps:
             lines.append(
-                f"{p.files_before} -> {p.files_after} data files: {p.input_files} files "
-                f"({format_size(p.input_bytes)}) become {p.output_files} in {len(self.steps)} groups"
-                + (f", {p.delete_records} delete records applied" if p.delete_records else "")
+                f"{p.files_before:,} -> {p.files_after:,} data files: {counted(p.input_files, 'file')} "
+                f"({format_size(p.input_bytes)}) become {p.output_files:,} in {counted(len(self.steps), 'group')}"
+                + (f", {counted(p.delete_records, 'delete record')} applied" if p.delete_records else "")
             )
         else:
             lines.append("nothing to do")
         for step in self.steps:
             lines.append(
-                f"  {step.group_id}  {step.partition}: {len(step.files)} files "
+                f"  {step.group_id}  {step.partition}: {counted(len(step.files), 'file')} "
                 f"({format_size(step.bytes)}) -> {step.predicted_files} by {step.method}; {step.reason}"
             )
         if self.left_out:
             lines.append("left out:")
         for entry in self.left_out:
-            lines.append(f"  {entry.partition}: {entry.files} files ({format_size(entry.bytes)}); {entry.reason}")
+            lines.append(
+                f"  {entry.partition}: {counted(entry.files, 'file')} ({format_size(entry.bytes)}); {entry.reason}"
+            )
         return "\n".join(lines)

@@ -121,11 +121,10 @@ def options(given: Mapping[str, Any], source: str = "request") -> Options:
 
 def from_properties(properties: Mapping[str, str]) -> Options:
     """The wishes a table carries itself, as `icepact.target-file-size` and the like."""
-    known = {name.replace("_", "-"): name for name in Options.model_fields}
     given = {
-        known[key.removeprefix(PROPERTY_PREFIX)]: value
+        key.removeprefix(PROPERTY_PREFIX).replace("-", "_"): value
         for key, value in properties.items()
-        if key.startswith(PROPERTY_PREFIX) and key.removeprefix(PROPERTY_PREFIX) in known
+        if key.startswith(PROPERTY_PREFIX)
     }
     return options(given, "table property")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -92,13 +93,28 @@ class PartitionSpec:
 
     def show(self, partition: Partition) -> str:
         """`day=2026-01-01/region=eu`; `(all)` for an unpartitioned spec."""
-        shown = [f"{f.name}={v}" for f, v in zip(self.fields, partition, strict=True) if f.transform != "void"]
+        pairs = zip(self.fields, partition, strict=True)
+        shown = [f"{f.name}={_readable(f.transform, v)}" for f, v in pairs if f.transform != "void"]
         return "/".join(shown) or "(all)"
+
+
+def _readable(transform: str, value: Any) -> Any:
+    """Months, years and hours since 1970 as people write them."""
+    if not isinstance(value, int):
+        return value
+    match transform:
+        case "year":
+            return 1970 + value
+        case "month":
+            return f"{1970 + value // 12:04d}-{value % 12 + 1:02d}"
+        case "hour":
+            return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=value):%Y-%m-%d-%H}"
+    return value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LastRun:
-    """The newest run of icepact on this branch that left nothing over, read from snapshot summaries."""
+    """A run of icepact on this branch that left nothing over, read from its snapshot's summary."""
 
     layout: str
     """Fingerprint of the policy it worked by; see `Policy.fingerprint`."""
@@ -134,7 +150,8 @@ class TableState:
     """All live deletes of the snapshot, those that apply to nothing included."""
     manifests: int
     snapshots: int
-    last_run: LastRun | None = None
+    last_runs: Sequence[LastRun] = ()
+    """Complete runs among the ancestors of the snapshot, newest first."""
     where: str | None = None
     """The row filter by which `files` were selected."""
     live_twice: frozenset[str] = field(default=frozenset())

@@ -54,7 +54,7 @@ def _affordable(group: RewriteFiles, purse: _Purse) -> list[Unit]:
         if part is unit or len(part.files) > 1 or any(f.deletes for f in part.files):
             purse.spend(len(part.files), part.bytes)
             taken.append(part)
-    if sum(len(u.files) for u in taken) < len(group.files) and group.output_spec_id != group.spec_id:
+    if sum(len(u.files) for u in taken) < len(group.files) and group.regroup:
         for unit in taken:  # rows spread over many partitions: a part of the group could leave more files
             purse.spend(-len(unit.files), -unit.bytes)
         return []

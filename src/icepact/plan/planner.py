@@ -1,5 +1,6 @@
 """From a pinned table to a plan: candidates, groups, packing, prediction, budget."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,6 +10,16 @@ from icepact.model.table import DataFile, LastRun, TableState, delete_records
 from icepact.plan.budget import within_budget
 from icepact.plan.packing import outputs_of, pack, reading_order
 from icepact.plan.strategies import STRATEGIES, Choice
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Place:
+    """Files that are judged together: one partition of the current spec, or everything of old specs."""
+
+    name: str
+    files: Sequence[DataFile]
+    spread: int
+    """For files of old specs: over how many current partitions their rows will go (a guess); else 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,8 +34,8 @@ def make_plan(state: TableState, policy: Policy) -> Plan:
     """What to rewrite, and why everything else is left alone."""
     groups: list[RewriteFiles] = []
     left_out: list[LeftOut] = []
-    for (spec_id, partition), files in state.by_partition.items():
-        verdict = _judge(state, policy, spec_id, state.show_partition(spec_id, partition), files)
+    for place in _places(state):
+        verdict = _judge(state, policy, place)
         groups.extend(verdict.groups)
         left_out.extend(verdict.left_out)
     steps, cut = within_budget(_most_saved_first(groups), state.deletes, policy)
@@ -58,25 +69,47 @@ def _most_saved_first(groups: Sequence[RewriteFiles]) -> list[RewriteFiles]:
     )
 
 
-def _judge(state: TableState, policy: Policy, spec_id: int, name: str, files: Sequence[DataFile]) -> _Verdict:
-    """Candidates of one partition, packed; refused, settled and useless work is left out with its reason."""
+def _places(state: TableState) -> Iterator[_Place]:
+    """Files of old specs are one place: one shuffle then writes each current partition once, whereas a group
+    for every old partition would leave a small file of its own in each."""
+    old: dict[str, Sequence[DataFile]] = {}
+    for (spec_id, partition), files in state.by_partition.items():
+        name = state.show_partition(spec_id, partition)
+        if spec_id == state.spec_id or any(f.path in state.live_twice for f in files):
+            yield _Place(name=name, files=files, spread=0)
+        else:
+            old[name] = files
+    if old:
+        name = next(iter(old)) if len(old) == 1 else f"{len(old)} partitions of old specs"
+        yield _Place(name=name, files=[f for files in old.values() for f in files], spread=_spread(state))
+
+
+def _spread(state: TableState) -> int:
+    if state.specs[state.spec_id].unpartitioned:
+        return 1
+    return max(1, sum(1 for spec, _ in state.by_partition if spec == state.spec_id))
+
+
+def _judge(state: TableState, policy: Policy, place: _Place) -> _Verdict:
+    """Candidates of one place, packed; refused, settled and useless work is left out with its reason."""
+    files = place.files
 
     def leave(reason: str, these: Sequence[DataFile] = files) -> _Verdict:
         size = sum(f.size for f in these)
-        return _Verdict(left_out=(LeftOut(partition=name, files=len(these), bytes=size, reason=reason),))
+        return _Verdict(left_out=(LeftOut(partition=place.name, files=len(these), bytes=size, reason=reason),))
 
     twice = sorted({f.path for f in files} & state.live_twice)
     if twice:
         return leave(f"refused: {twice[0]} is live more than once in this snapshot")
     if policy.rewrite_all:
         choice = Choice(files=files, reason="rewrite-all was asked for")
-    elif settled(files, state, policy):
-        return leave(f"nothing was written since run in snapshot {state.last_run and state.last_run.snapshot_id}")
+    elif (last := settled(files, state, policy)) is not None:
+        return leave(f"nothing was written since the run that made snapshot {last.snapshot_id}")
     else:
         choice = STRATEGIES[policy.strategy](files, state.deletes, policy)
     if not choice.files:
         return leave(choice.reason)
-    groups = tuple(_groups(state, policy, spec_id, name, choice))
+    groups = tuple(_groups(state, policy, place, choice))
     if not groups:
         return leave(f"packing would not leave fewer files ({choice.reason})")
     taken = {f.path for g in groups for f in g.files}
@@ -87,33 +120,32 @@ def _judge(state: TableState, policy: Policy, spec_id: int, name: str, files: Se
     return replace(remainder, groups=groups)
 
 
-def settled(files: Sequence[DataFile], state: TableState, policy: Policy) -> bool:
-    """True if a complete run with this same policy has already judged every one of these files.
+def settled(files: Sequence[DataFile], state: TableState, policy: Policy) -> LastRun | None:
+    """The complete run with this same policy that has already judged every one of these files, if there is one.
 
     Outputs are often smaller than predicted (one footer instead of a hundred), so packing alone would
     find new work in them. The run's own snapshot says what it had seen; only news since then count.
     """
-    last = state.last_run
-    if last is None or last.layout != policy.fingerprint:
-        return False
+    last = next((run for run in state.last_runs if run.layout == policy.fingerprint), None)
+    if last is None:
+        return None
     if state.format_version == 1:  # no sequence numbers: settled only while nothing else was committed
-        return state.snapshot_id == last.snapshot_id
-    return all(
+        return last if state.snapshot_id == last.snapshot_id else None
+    judged = all(
         _seen(f.sequence_number, last) and all(_seen(state.deletes[i].sequence_number, last) for i in f.deletes)
         for f in files
     )
+    return last if judged else None
 
 
 def _seen(sequence_number: int, last: LastRun) -> bool:
     return sequence_number <= last.pinned_sequence_number or sequence_number == last.sequence_number
 
 
-def _groups(state: TableState, policy: Policy, spec_id: int, name: str, choice: Choice) -> Iterator[RewriteFiles]:
-    """Groups of one partition that leave fewer files or remove delete records."""
-    scattered = _scattered(state, spec_id)
-    if scattered:
-        # one shuffle writes each output partition once: cut only where a group may not be larger, because
-        # every further group leaves one more small file in each
+def _groups(state: TableState, policy: Policy, place: _Place, choice: Choice) -> Iterator[RewriteFiles]:
+    """Groups of one place that leave fewer files or remove delete records."""
+    if place.spread:
+        # cut only where a group may not be larger: every further group leaves one more small file in each partition
         lone = [Unit(files=(f,)) for f in sorted(choice.files, key=reading_order)]
         batches: list[tuple[Unit, ...]] = [
             (Unit(files=tuple(f for unit in batch for f in unit.files)),) for batch in _batches(lone, policy)
@@ -123,32 +155,24 @@ def _groups(state: TableState, policy: Policy, spec_id: int, name: str, choice: 
         batches = list(_batches(units, policy))
     for units_of_group in batches:
         files = [f for u in units_of_group for f in u.files]
+        size = sum(f.size for f in files)
         predicted = sum(outputs_of(u, policy) for u in units_of_group)
-        if scattered:
-            predicted = max(predicted, scattered)
+        if place.spread:
+            predicted = max(place.spread, math.ceil(size / policy.target_file_size))
         if predicted >= len(files) and not any(f.deletes for f in files) and not policy.rewrite_all:
             continue
         yield RewriteFiles(
             group_id="",
-            partition=name,
-            spec_id=spec_id,
+            partition=place.name,
             output_spec_id=state.spec_id,
+            regroup=place.spread > 0,
             units=units_of_group,
             method=Method.SPARK,
             reason=choice.reason,
             predicted_files=predicted,
-            predicted_bytes=sum(f.size for f in files),
+            predicted_bytes=size,
             delete_records=delete_records(files, state.deletes),
         )
-
-
-def _scattered(state: TableState, spec_id: int) -> int:
-    """For files of an old spec: over how many current partitions their rows will spread (a guess), else 0."""
-    if spec_id == state.spec_id:
-        return 0
-    if state.specs[state.spec_id].unpartitioned:
-        return 1
-    return max(1, sum(1 for spec, _ in state.by_partition if spec == state.spec_id))
 
 
 def _useful(unit: Unit) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from icepact.model.policy import Policy, Strategy
 from icepact.model.sizes import format_size
 from icepact.model.table import DataFile, DeleteFile, delete_records
+from icepact.model.words import counted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,17 +29,20 @@ def small_files(files: Sequence[DataFile], deletes: Sequence[DeleteFile], policy
     threshold = format_size(policy.min_file_size)
     if records > policy.max_delete_ratio * rows:
         chosen = [f for f in files if f.deletes or f.size < policy.min_file_size]
-        return Choice(files=chosen, reason=f"{records} delete records on {rows} rows, {len(small)} small files")
+        return Choice(files=chosen, reason=f"{counted(records, 'delete record')} on {counted(rows, 'row')}")
     if not small:
         return Choice(files=(), reason=f"no file below {threshold}")
     if len(files) > policy.max_file_count_per_partition:
-        reason = f"{len(files)} files, more than {policy.max_file_count_per_partition}"
+        reason = f"{counted(len(files), 'file')}, more than {policy.max_file_count_per_partition:,}"
     elif len(small) >= policy.min_input_files:
-        reason = f"{len(small)} files below {threshold}"
+        reason = f"{counted(len(small), 'file')} below {threshold}"
     elif len(files) > 1 and average < policy.min_file_size:
         reason = f"{len(files)} files of {format_size(average)} on average, below {threshold}"
     else:
-        return Choice(files=(), reason=f"{len(small)} small of {policy.min_input_files} that make it worthwhile")
+        return Choice(
+            files=(),
+            reason=f"only {counted(len(small), 'file')} below {threshold}, {policy.min_input_files} are wanted",
+        )
     return Choice(files=small, reason=reason)
 
 

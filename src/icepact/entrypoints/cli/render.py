@@ -15,6 +15,7 @@ from icepact.model.outcome import Outcome, RunRecord, Status
 from icepact.model.plan import Plan
 from icepact.model.progress import UnitDone
 from icepact.model.sizes import format_size
+from icepact.model.words import counted
 
 SHOWN_PARTITIONS = 12
 
@@ -129,11 +130,8 @@ class Renderer:
             facts = _grid()
             facts.add_row("data files", f"{o.files_before:,} -> {o.files_after:,}", "")
             facts.add_row("size", f"{format_size(o.bytes_before)} -> {format_size(o.bytes_after)}", "")
-            facts.add_row(
-                "rows",
-                f"{o.rows_before:,} -> {o.rows_after:,}",
-                f"{o.rows_deleted:,} were deleted rows, now really gone",
-            )
+            gone = f"{counted(o.rows_deleted, 'deleted row')} now really gone" if o.rows_deleted else ""
+            facts.add_row("rows", f"{o.rows_before:,} -> {o.rows_after:,}", gone)
             facts.add_row("delete files", f"{o.delete_files_removed:,} removed", "")
             self.out.print(facts)
         for group in o.groups:

@@ -21,7 +21,7 @@ class SparkRewriter:
     def rewrite(self, step: RewriteFiles, unit: Unit, unit_id: str, policy: Policy) -> UnitResult:
         """Write the unit's surviving rows into new files."""
         tasks = 0
-        if step.spec_id != step.output_spec_id:
+        if step.regroup:
             cores = self._staging.table.session.sparkContext.defaultParallelism
             tasks = min(MOST_SHUFFLE_TASKS, max(cores, unit.bytes // policy.target_file_size))
         rows = self._staging.rewrite(
