@@ -1,11 +1,15 @@
 """Method `spark`: a staged Iceberg scan, written back by Spark. Any format, any delete, lineage kept."""
 
+import math
+
 from icepact.execute.rewriters.base import UnitResult
 from icepact.iceberg.staging import Staging
 from icepact.model.plan import RewriteFiles, Unit
 from icepact.model.policy import Policy
 
 MOST_SHUFFLE_TASKS = 2000
+LEEWAY = 1.1
+"""How far above an equal share a piece of a split file may grow, so that no tiny rest remains."""
 
 
 class SparkRewriter:
@@ -27,7 +31,13 @@ class SparkRewriter:
         rows = self._staging.rewrite(
             unit_id,
             output_spec_id=step.output_spec_id,
-            max_file_size=policy.max_file_size if tasks == 0 else policy.target_file_size,
+            max_file_size=policy.target_file_size if tasks else _largest_output(unit, policy),
             shuffle_tasks=tasks,
         )
         return UnitResult(self._staging.inputs(unit_id), rows, self._staging.written(unit_id))
+
+
+def _largest_output(unit: Unit, policy: Policy) -> int:
+    """The maximum; for a lone input above it, an equal share of the fewest pieces below the maximum."""
+    pieces = math.ceil(unit.bytes / policy.max_file_size)
+    return policy.max_file_size if pieces == 1 else int(unit.bytes / pieces * LEEWAY)
