@@ -13,8 +13,9 @@ from icepact.commit.judge import Answer, Verdict, pinned_inputs
 from icepact.commit.proof import prove
 from icepact.commit.protocol import Batch, Committed, Ready, commit
 from icepact.execute.run import Executed, execute, unit_ids, unit_of_path
+from icepact.iceberg.java import error_line
 from icepact.iceberg.lake import Lake
-from icepact.iceberg.staging import Staging, delete_leftovers
+from icepact.iceberg.staging import Staging, delete_files, delete_leftovers
 from icepact.iceberg.table import IcebergTable
 from icepact.model.errors import BadInput, CommitRefused, IcepactError, ProofFailed
 from icepact.model.health import Health
@@ -85,12 +86,22 @@ def apply(lake: Lake, plan: Plan, store: RecordStore, progress: Progress) -> Out
         if plan.steps:
             _work(table, run, progress)
     except BaseException as error:
-        run.error = str(error) if isinstance(error, IcepactError) else f"{type(error).__name__}: {error}"
+        run.error = (
+            error_line(error) if isinstance(error, IcepactError) else f"{type(error).__name__}: {error_line(error)}"
+        )
         if not isinstance(error, IcepactError):
-            store.finish(_outcome(run))
+            _finish(store, run)
             raise
+    return _finish(store, run)
+
+
+def _finish(store: RecordStore, run: _Run) -> Outcome:
+    """The table is as it is by now: a history that cannot be written does not change how the run ended."""
     outcome = _outcome(run)
-    store.finish(outcome)
+    try:
+        store.finish(outcome)
+    except Exception as error:
+        logging.getLogger("icepact").warning("the end of run %s could not be recorded: %s", run.run_id, error)
     return outcome
 
 
@@ -120,9 +131,13 @@ def _work(table: IcebergTable, run: _Run, progress: Progress) -> None:
 
 
 def _clean_up(table: IcebergTable, run: _Run, keep: frozenset[str]) -> None:
-    """Leftovers are a nuisance, never a reason to call a committed run failed."""
+    """Delete what was written for nothing. A nuisance if it fails, never a reason to call a committed run failed."""
+    known = {f.path for w in run.executed.written.values() for f in w.files} - keep
+    incomplete = len(run.executed.written) < len(run.plan.steps)  # some unit failed: its files are not known by name
     try:
-        delete_leftovers(table, run.run_id, keep=keep)
+        delete_files(table, sorted(known))
+        if incomplete:
+            delete_leftovers(table, run.run_id, keep=keep)
     except Exception as error:
         logging.getLogger("icepact").warning("leftovers of run %s could not be deleted: %s", run.run_id, error)
 

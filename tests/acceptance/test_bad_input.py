@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from icepact.iceberg.jars import cache_dir
 from tests.acceptance.conftest import Run
 
 NO_JAVA = {"JAVA_HOME": "/nowhere"}
@@ -108,3 +109,30 @@ def test_what_only_the_table_can_tell(icepact: Run, warehouse: Path, words: list
     assert answer.code == 2
     assert answer.err.count("\n") == 1
     assert message in answer.err
+
+
+def test_a_secret_in_a_jdbc_url_is_not_repeated(icepact: Run, tmp_path: Path) -> None:
+    """Only the SQLite driver is on board: the message says how to add another, and not the password."""
+    answer = icepact(
+        *(
+            "tables",
+            "--warehouse",
+            str(tmp_path),
+            "--catalog-uri",
+            "jdbc:postgresql://127.0.0.1/db?user=u&password=hush",
+        )
+    )
+    assert answer.code == 2
+    assert answer.err.count("\n") == 1
+    assert "needs a JDBC driver that Spark does not have" in answer.err
+    assert "hush" not in answer.err
+
+
+def test_secrets_of_spark_reach_no_command_line(icepact: Run, warehouse: Path, tmp_path: Path) -> None:
+    """What starts Java is kept in a file, and seen by everybody in the list of processes."""
+    config = tmp_path / "icepact.yaml"
+    config.write_text("spark: {conf: {spark.hadoop.fs.s3a.secret.key: hush-hush-hush}}\n")
+    assert icepact("tables", "--config", str(config), "--warehouse", str(warehouse)).code == 0
+    kept = list((cache_dir() / "launch").glob("*.json"))
+    assert kept
+    assert not [file for file in kept if "hush-hush-hush" in file.read_text()]

@@ -163,6 +163,20 @@ def test_equality_keys_of_floats(compactor: Compactor, spark: SparkSession, name
     assert delete_files(spark, table) == []
 
 
+def test_a_filter_hides_no_deletes(compactor: Compactor, spark: SparkSession, namespace: str) -> None:
+    """The filter selects files by rows that a delete has nothing to do with; it is applied all the same."""
+    table = create(spark, f"{namespace}.t", "id bigint, kind string")
+    rows = spark.range(0, 60, 1, 1).selectExpr("id", "'x' AS kind")
+    rows.repartition(5).writeTo(table).append()  # ids from everywhere in each file
+    keys = [{"id": n} for n in range(50, 60)]
+    equality_delete(spark, f"local.{table}", keys, columns=["id"], metrics=True)
+
+    keeps_rows(compactor, table, where="id < 20")
+
+    assert ids(spark, table) == set(range(50))
+    assert delete_files(spark, table) == []
+
+
 def test_delete_that_empties_a_partition(compactor: Compactor, spark: SparkSession, namespace: str) -> None:
     """All rows of all inputs are deleted: nothing is written, and nothing comes back."""
     table = two_kinds(spark, f"{namespace}.t")
@@ -174,3 +188,27 @@ def test_delete_that_empties_a_partition(compactor: Compactor, spark: SparkSessi
     assert outcome.files_after == 1
     assert ids(spark, table) == {n for n in range(120) if n % 2 and n % 5}
     assert delete_files(spark, table) == []
+
+
+# -- partition values that are hard to compare ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("binary", "cast('key' AS binary)"), ("double", "double('NaN')"), ("date", "cast(null AS date)")],
+)
+def test_a_delete_shared_with_a_file_that_stays(
+    compactor: Compactor, spark: SparkSession, namespace: str, kind: str, value: str
+) -> None:
+    """The large file is not rewritten, so the position deletes of their common partition must stay."""
+    table = create(
+        *(spark, f"{namespace}.t", f"id bigint, k {kind}", "k"),
+        properties={"write.delete.granularity": "partition"},
+    )
+    for first, last in ((0, 100_000), (200_000, 200_010), (200_010, 200_020), (200_020, 200_030)):
+        spark.range(first, last, 1, 1).selectExpr("id", f"{value} AS k").writeTo(table).append()
+    spark.sql(f"DELETE FROM {table} WHERE id IN (5, 200005)")
+    outcome = keeps_rows(compactor, table, target_file_size="40KB", min_file_size="20KB", min_input_files=2)
+    assert [(g.input_files, g.output_files) for g in outcome.groups] == [(3, 1)]
+    assert len(delete_files(spark, table)) == 1
+    assert not {5, 200_005} & ids(spark, table)

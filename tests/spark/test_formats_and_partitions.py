@@ -72,3 +72,28 @@ def test_rows_stay(
     assert delete_files(spark, table) == []
     rows(spark, 120, 124, 2).writeTo(table).append()
     assert seen(spark, table)[0] == before + 4
+
+
+def test_odd_partition_values(compactor: Compactor, spark: SparkSession, namespace: str) -> None:
+    """NaN, both zeros, null, nothing, slashes, other alphabets: one file for each in the end, in its own partition."""
+    table = f"{namespace}.t"
+    spark.sql(
+        f"""CREATE TABLE {table} (id bigint, value double, name string, raw binary) USING iceberg
+        PARTITIONED BY (value, name, raw) TBLPROPERTIES ('format-version' = '2', 'write.distribution-mode' = 'none',
+        'write.delete.mode' = 'merge-on-read', 'write.delete.granularity' = 'partition')"""
+    )
+    spark.range(0, 72, 1, 3).selectExpr(
+        "id",
+        "element_at(array(double('NaN'), -0d, 0d, double('-Infinity'), NULL, 1.5d), int(id % 6) + 1) AS value",
+        r"element_at(array('a/b=c', '', 'é日 %2F', NULL, 'null', 'a\nb'), int(id % 6) + 1) AS name",
+        "element_at(array(X'00FF', X'', NULL, X'27', X'22', X'5C'), int(id % 6) + 1) AS raw",
+    ).writeTo(table).append()
+    spark.sql(f"DELETE FROM {table} WHERE id % 7 = 0")
+    values = f"SELECT string(partition.value), count(*) FROM {table}.data_files GROUP BY ALL ORDER BY ALL"
+    names = [None, "-0.0", "-Infinity", "0.0", "1.5", "NaN"]
+    assert [tuple(row) for row in spark.sql(values).collect()] == [(name, 3) for name in names]
+
+    keeps_rows(compactor, table)
+
+    assert [tuple(row) for row in spark.sql(values).collect()] == [(name, 1) for name in names]
+    assert delete_files(spark, table) == []

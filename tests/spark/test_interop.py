@@ -1,10 +1,12 @@
-"""Tables that PyIceberg writes and reads, through the same catalog file."""
+"""Tables that others write and read: PyIceberg through the same catalog file, plain Parquet files."""
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import EqualTo
@@ -23,7 +25,8 @@ from pyiceberg.types import (
 
 from icepact import Compactor
 from tests.support.checks import keeps_rows
-from tests.support.oracle import seen
+from tests.support.oracle import data_files, seen
+from tests.support.tables import create
 
 
 @pytest.fixture
@@ -84,3 +87,27 @@ def test_table_of_pyiceberg(compactor: Compactor, namespace: str, pyiceberg: Sql
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [n for n in range(60) if n != 3]
     compactor.spark.catalog.refreshTable(name)  # Spark caches what it knows of a table
     assert seen(compactor.spark, name)[0] == 59
+
+
+def test_files_without_field_ids(compactor: Compactor, namespace: str, tmp_path: Path) -> None:
+    """Plain Parquet files that were taken over are read by the name mapping, also after a rename."""
+    spark, table, folder = compactor.spark, f"{namespace}.t", tmp_path / "plain"
+    create(spark, table, "id bigint, name string, extra int")
+    spark.range(0, 60, 1, 6).selectExpr("id", "concat('n', id) AS name").write.parquet(str(folder))
+    spark.sql(f"CALL local.system.add_files(table => '{table}', source_table => '`parquet`.`{folder}`')")
+    spark.sql(f"ALTER TABLE {table} RENAME COLUMN name TO title")
+    spark.sql(f"DELETE FROM {table} WHERE id % 7 = 0")
+    taken_over = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    keeps_rows(compactor, table)
+
+    [row] = spark.sql(f"SELECT * FROM {table} WHERE id = 1").collect()
+    assert tuple(row) == (1, "n1", None)
+    [path] = data_files(spark, table)
+    fields = pq.read_schema(path)
+    assert [(f.name, f.metadata[b"PARQUET:field_id"]) for f in fields] == [
+        ("id", b"1"),
+        ("title", b"2"),
+        ("extra", b"3"),
+    ]
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == taken_over

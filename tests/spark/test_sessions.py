@@ -36,6 +36,15 @@ def test_an_adopted_session_is_used_and_not_changed(prod: SparkSession, tmp_path
     assert (tmp_path / "state" / "icepact.db").is_file()
 
 
+def test_data_frames_made_from_rdds_stay_in_the_users_session(prod: SparkSession) -> None:
+    """PySpark binds `toDF` of every RDD to whichever session was made last: not to one of ours."""
+    prod.sparkContext.parallelize([(0,)]).toDF(["a"])
+    mine = SparkSession(prod.sparkContext, prod._jsparkSession)
+    Compactor(spark=mine, catalog="prod").compact("db.t")
+    mine.sparkContext.parallelize([(1,), (2,)]).toDF(["a"]).createOrReplaceTempView("made_from_rdd")
+    assert mine.sql("SELECT sum(a) FROM made_from_rdd").collect()[0][0] == 3
+
+
 def test_a_wap_branch_of_the_user_does_not_redirect_us(prod: SparkSession) -> None:
     prod.sql("ALTER TABLE prod.db.t SET TBLPROPERTIES ('write.wap.enabled' = 'true')")
     prod.sql("ALTER TABLE prod.db.t CREATE BRANCH audit")

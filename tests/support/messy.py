@@ -34,11 +34,13 @@ def equality_delete(
     unpartitioned: bool = False,
     types: dict[str, pa.DataType] | None = None,
     branch: str | None = None,
+    metrics: bool = False,
 ) -> str:
     """Commit one equality-delete file as a streaming writer would; returns its path.
 
     `partition` is a partition path such as `day=2026-01-01`; with `unpartitioned` the delete is written
-    with the table's unpartitioned spec and is therefore global.
+    with the table's unpartitioned spec and is therefore global; with `metrics` the manifest knows the
+    bounds of its keys.
     """
     java = load(spark, table)
     iceberg = spark._jvm.org.apache.iceberg
@@ -66,6 +68,9 @@ def equality_delete(
         .withFileSizeInBytes(Path(path).stat().st_size)
         .withRecordCount(len(rows))
     )
+    if metrics:
+        stored, wanted = iceberg.Files.localInput(path), iceberg.MetricsConfig.getDefault()
+        builder = builder.withMetrics(iceberg.parquet.ParquetUtil.fileMetrics(stored, wanted))
     if partition is not None:
         builder = builder.withPartitionPath(partition)
     delta = java.newRowDelta().addDeletes(builder.build())

@@ -50,6 +50,7 @@ def stored(columns: Sequence[tuple[int, ColumnFacts | None]]) -> tuple[WrittenFi
             rows=rows,
             spec_id=1,
             partition=("d1",),
+            format="parquet",
             stored_size=500,
             stored_rows=rows,
             columns=facts,

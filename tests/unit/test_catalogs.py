@@ -45,7 +45,7 @@ def refusal(**settings: Any) -> str:
 def test_with_nothing_configured_it_is_sqlite_beside_a_local_warehouse(settings: dict[str, Any]) -> None:
     catalog = chosen(**settings)
     folder = Path("icepact-warehouse").resolve()
-    assert (catalog.name, catalog.embedded, catalog.adopted) == ("local", folder, False)
+    assert (catalog.name, catalog.embedded) == ("local", folder)
     assert catalog.properties == {
         "type": "jdbc",
         "uri": f"jdbc:sqlite:{folder}/catalog.db",

@@ -24,7 +24,7 @@ def gone(
 ) -> set[str]:
     """Paths of the deletes that a commit of these inputs would remove, asked as the protocol asks."""
     attached = attach(files, deletes)
-    some = candidates(frozenset(inputs), attached, deletes)
+    some = candidates(frozenset(inputs), attached, deletes, SPECS)
     return {
         d.path
         for d in dangling(
@@ -123,7 +123,7 @@ def test_global_equality_deletes(spec_id: int, elsewhere: list[int], removed: bo
     delete = equality(spec_id=spec_id, partition=() if spec_id == 0 else (None,), sequence_number=2)
     others = [data_file(f"o{n}", 10, partition=("d2",), sequence_number=n) for n in elsewhere]
     in_scope = IN._replace(deletes=(0,))
-    some = candidates(frozenset({"in"}), [in_scope], [delete])
+    some = candidates(frozenset({"in"}), [in_scope], [delete], SPECS)
     assert some == [delete]
     found = dangling(
         frozenset({"in"}),
@@ -155,7 +155,7 @@ def test_only_deletes_that_this_commit_can_free_are_candidates() -> None:
     elsewhere = delete_file("far", DeleteKind.EQUALITY, partition=("d2",))
     everywhere = delete_file("all", DeleteKind.EQUALITY, spec_id=0, partition=())
     deletes = [vector, here_already_dangling, elsewhere, everywhere]
-    found = candidates(frozenset({"in"}), attach([IN, STAYS], deletes), deletes)
+    found = candidates(frozenset({"in"}), attach([IN, STAYS], deletes), deletes, SPECS)
     assert [d.path for d in found] == ["old", "all"]
 
 
@@ -201,7 +201,7 @@ def test_a_delete_that_a_staying_file_needs_is_never_removed(
     view = [f for f in files if in_partition(f) in around]
     elsewhere = [f for f in files if in_partition(f) not in around]
     attached = attach(view, deletes)
-    some = candidates(frozenset(inputs), attached, deletes)
+    some = candidates(frozenset(inputs), attached, deletes, SPECS)
     unread = needs_content(frozenset(inputs), attached, some)
     removed = dangling(
         frozenset(inputs),

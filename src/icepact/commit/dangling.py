@@ -1,28 +1,33 @@
 """Which delete files apply to nothing once the inputs are replaced. Judged at the head. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from icepact.model.table import DataFile, DeleteFile, DeleteKind, PartitionSpec
+from icepact.model.table import DataFile, DeleteFile, DeleteKind, Partition, PartitionSpec
+
+Place = tuple[int, Partition]
 
 
-def candidates(inputs: frozenset[str], files: Sequence[DataFile], deletes: Sequence[DeleteFile]) -> list[DeleteFile]:
+def candidates(
+    inputs: frozenset[str],
+    files: Sequence[DataFile],
+    deletes: Sequence[DeleteFile],
+    specs: Mapping[int, PartitionSpec],
+) -> list[DeleteFile]:
     """Delete files that touch a partition of the inputs, or are global: the only ones that can become
     dangling by this commit. Deletion vectors go with their data file and are none of our business."""
-    places = {(f.spec_id, f.partition) for f in files if f.path in inputs}
+    places = {_place(f) for f in files if f.path in inputs}
     attached = {deletes[i].key for f in files if f.path in inputs for i in f.deletes}
     return [
-        d for d in deletes if d.kind is not DeleteKind.DV and (d.key in attached or (d.spec_id, d.partition) in places)
+        d
+        for d in deletes
+        if d.kind is not DeleteKind.DV and (d.key in attached or _place(d) in places or _is_global(d, specs))
     ]
 
 
 def needs_content(inputs: frozenset[str], files: Sequence[DataFile], some: Sequence[DeleteFile]) -> list[DeleteFile]:
     """Position-delete files whose content decides: they share a partition with files that stay."""
-    staying = [f for f in files if f.path not in inputs]
-    return [
-        d
-        for d in some
-        if d.kind is DeleteKind.POSITION and d.referenced is None and any(_reaches(d, f) for f in staying)
-    ]
+    oldest = _oldest(f for f in files if f.path not in inputs)
+    return [d for d in some if d.kind is DeleteKind.POSITION and d.referenced is None and _reaches(d, oldest)]
 
 
 def dangling(
@@ -42,27 +47,42 @@ def dangling(
     """
     staying = [f for f in files if f.path not in inputs]
     live = {f.path for f in staying}
+    places = {_place(f) for f in files}
+    oldest = _oldest(staying)
+    everywhere = min((n for n in (*oldest.values(), oldest_elsewhere) if n is not None), default=None)
 
     def needed(delete: DeleteFile) -> bool:
         if delete.kind is DeleteKind.EQUALITY:
-            everywhere = specs[delete.spec_id].unpartitioned
-            if everywhere and oldest_elsewhere is not None and oldest_elsewhere < delete.sequence_number:
-                return True
-            return any(
-                f.sequence_number < delete.sequence_number
-                and (everywhere or (f.spec_id, f.partition) == (delete.spec_id, delete.partition))
-                for f in staying
-            )
+            first = everywhere if _is_global(delete, specs) else oldest.get(_place(delete))
+            return first is not None and first < delete.sequence_number
         if delete.referenced is not None:
-            return delete.referenced in live
+            unseen = _place(delete) not in places
+            return delete.referenced not in inputs and (unseen or delete.referenced in live)
         if delete.path in paths_in:
             return bool(paths_in[delete.path] & live)
-        return any(_reaches(delete, f) for f in staying)
+        return _reaches(delete, oldest)
 
     return [d for d in some if not needed(d)]
 
 
-def _reaches(delete: DeleteFile, file: DataFile) -> bool:
-    """A position-delete file may speak of a data file: same spec and partition, and not older."""
-    same_place = (file.spec_id, file.partition) == (delete.spec_id, delete.partition)
-    return same_place and file.sequence_number <= delete.sequence_number
+def _place(file: DataFile | DeleteFile) -> Place:
+    return file.spec_id, file.partition
+
+
+def _is_global(delete: DeleteFile, specs: Mapping[int, PartitionSpec]) -> bool:
+    return delete.kind is DeleteKind.EQUALITY and specs[delete.spec_id].unpartitioned
+
+
+def _oldest(files: Iterable[DataFile]) -> dict[Place, int]:
+    """The smallest sequence number in each partition."""
+    oldest: dict[Place, int] = {}
+    for file in files:
+        place = _place(file)
+        oldest[place] = min(file.sequence_number, oldest.get(place, file.sequence_number))
+    return oldest
+
+
+def _reaches(delete: DeleteFile, oldest: Mapping[Place, int]) -> bool:
+    """A position-delete file may speak of a file that stays: same spec and partition, and not older."""
+    first = oldest.get(_place(delete))
+    return first is not None and first <= delete.sequence_number

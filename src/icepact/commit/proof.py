@@ -14,6 +14,7 @@ from typing import Any
 
 from icepact.model.errors import ProofFailed
 from icepact.model.rewrite import ColumnFacts, Written
+from icepact.model.schema import flat_columns
 from icepact.model.table import DataFile, DeleteFile, DeleteKind
 
 
@@ -48,9 +49,7 @@ def prove(
         rows_in=rows_in,
         rows_dropped=dropped,
         rows_out=rows_out,
-        columns_compared=_compare_columns(
-            written, _flat_columns(schema), dropped, rounded=any(f.format == "orc" for f in files)
-        ),
+        columns_compared=_compare_columns(written, _comparable(written, files, schema), dropped),
     )
 
 
@@ -82,20 +81,21 @@ _Files = Sequence[tuple[int, ColumnFacts]]
 _Range = tuple[Any, Any]
 
 
-def _flat_columns(schema: Mapping[str, Any]) -> dict[int, str]:
-    """Primitive columns by field id, those inside lists and maps left out: their counts follow other rules."""
-    found: dict[int, str] = {}
-    for field in schema["fields"]:
-        kind = field["type"]
-        if isinstance(kind, str):
-            found[field["id"]] = kind
-        elif kind.get("type") == "struct":
-            found |= _flat_columns(kind)
-    return found
+def _comparable(written: Written, files: Sequence[DataFile], schema: Mapping[str, Any]) -> dict[int, str]:
+    """Types of the columns that can be compared, by field id.
+
+    ORC and Parquet count the nulls of a struct's fields differently, and ORC rounds the bounds of
+    timestamps: where formats are mixed, only plain top-level columns are compared.
+    """
+    formats = {f.format for f in files} | {f.format for f in written.files}
+    columns = flat_columns(schema)
+    if len(formats) > 1:
+        columns = {i: c for i, c in columns.items() if not c.nested and not c.kind.startswith("timestamp")}
+    return {field_id: column.kind for field_id, column in columns.items()}
 
 
-def _compare_columns(written: Written, columns: Mapping[int, str], dropped: int, *, rounded: bool) -> int:
-    """How many columns could be compared. ORC rounds the bounds of timestamps: `rounded` asks for containment only."""
+def _compare_columns(written: Written, columns: Mapping[int, str], dropped: int) -> int:
+    """Compare what both sides tell of these columns; returns of how many they do."""
     inputs = [(i.rows, i.columns) for i in written.inputs]
     outputs = [(f.rows, f.columns) for f in written.files if f.columns is not None]
     if len(outputs) != len(written.files):
@@ -107,8 +107,7 @@ def _compare_columns(written: Written, columns: Mapping[int, str], dropped: int,
         compared += 1
         what = f"group {written.group_id}: column #{field_id}"
         _compare_nulls(what, field_id, inputs, outputs, dropped)
-        exact = dropped == 0 and not (rounded and kind.startswith("timestamp"))
-        _compare_bounds(what, _range(field_id, kind, inputs), _range(field_id, kind, outputs), exact=exact)
+        _compare_bounds(what, _range(field_id, kind, inputs), _range(field_id, kind, outputs), exact=dropped == 0)
     return compared
 
 

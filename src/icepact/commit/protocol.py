@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 from icepact.commit.dangling import candidates, dangling, needs_content
 from icepact.commit.judge import Answer, Pinned, Verdict, judge
+from icepact.iceberg.java import error_line
 from icepact.iceberg.replace import COMMIT_ID, find_commit, replace_files, roll_back
 from icepact.iceberg.staging import Staging
 from icepact.iceberg.table import FACT_PREFIX, HeadView, IcebergTable
-from icepact.model.errors import CommitBroken, CommitUnknown, HeadMoved
-from icepact.model.table import DeleteFile, DeleteKind
+from icepact.model.errors import CommitBroken, CommitRefused, CommitUnknown, HeadMoved
+from icepact.model.table import DataFile, DeleteFile, DeleteKind
 
 ATTEMPTS = 5
 FIRST_WAIT = 0.1
@@ -73,8 +74,9 @@ class _Attempt:
     view: HeadView
     clean: list[Ready]
     given_up: dict[str, Verdict] = field(default_factory=dict)
-    removed: int = 0
-    """Delete files that go with the commit."""
+    commit_id: str = ""
+    removed: set[tuple[str, int | None]] = field(default_factory=set)
+    """Deletes that go with the commit."""
 
 
 def commit(
@@ -91,38 +93,59 @@ def commit(
     """
     given_up: dict[str, Verdict] = {}
     remaining = list(groups)
+    why = ""
     for number in range(1, ATTEMPTS + 1):
         attempt = _judge(table, batch, remaining)
         given_up |= attempt.given_up
         remaining = attempt.clean
         if not remaining:
             break
-        commit_id = f"{batch.run_id}/1/{number}"
+        attempt.commit_id = f"{batch.run_id}/1/{number}"
         try:
-            return _replace(table, staging, batch, attempt, commit_id, given_up)
-        except HeadMoved:
-            sleep(FIRST_WAIT * 2 ** (number - 1) * random.uniform(0.5, 1.5))
+            snapshot_id = _replace(table, staging, batch, attempt)
+        except HeadMoved as error:
+            # a catalog that lost its own answer may report a conflict with itself: look before believing it
+            found = find_commit(table, batch.branch, attempt.commit_id, since=attempt.view.snapshot_id)
+            if found is None:
+                why = str(error)
+                sleep(FIRST_WAIT * 2 ** (number - 1) * random.uniform(0.5, 1.5))
+                continue
+            snapshot_id = found
         except CommitUnknown:
-            found = _look_again(table, batch, commit_id, attempt.view, sleep)
+            found = _look_again(table, batch, attempt, sleep)
             if found is None:
                 raise
-            return _committed(found, attempt, given_up)
+            snapshot_id = found
+        _check_after(table, batch, attempt, snapshot_id)
+        return Committed(
+            snapshot_id=snapshot_id,
+            groups=frozenset(g.group_id for g in attempt.clean),
+            given_up=given_up,
+            delete_files_removed=len(attempt.removed),
+        )
     for group in remaining:
         given_up[group.group_id] = Verdict(
-            answer=Answer.REPLAN, reason=f"the table kept changing during {ATTEMPTS} attempts"
+            answer=Answer.REPLAN, reason=f"not committed in {ATTEMPTS} attempts, the last time because {why}"
         )
     return Committed(snapshot_id=None, groups=frozenset(), given_up=given_up, delete_files_removed=0)
 
 
 def _judge(table: IcebergTable, batch: Batch, groups: Sequence[Ready]) -> _Attempt:
-    view = table.view(batch.branch, [path for g in groups for path in g.paths])
+    """Judge every group at the head. No attempt is under way, so whatever goes wrong here, nothing landed."""
+    try:
+        view = table.view(batch.branch, [path for g in groups for path in g.paths])
+    except Exception as error:
+        raise CommitRefused(f"the head of {table.name} cannot be read: {error_line(error)}") from error
+    live: dict[str, list[DataFile]] = {}
+    for file in view.files:
+        live.setdefault(file.path, []).append(file)
     attempt = _Attempt(view=view, clean=[])
     for group in groups:
         verdict = judge(
             group.inputs,
             pinned_version=batch.pinned_version,
             head_version=view.format_version,
-            head_files=view.files,
+            head_files=[file for path in group.paths for file in live.get(path, ())],
             head_deletes=view.deletes,
         )
         if verdict.answer is Answer.CLEAN:
@@ -132,19 +155,12 @@ def _judge(table: IcebergTable, batch: Batch, groups: Sequence[Ready]) -> _Attem
     return attempt
 
 
-def _replace(
-    table: IcebergTable,
-    staging: Staging,
-    batch: Batch,
-    attempt: _Attempt,
-    commit_id: str,
-    given_up: Mapping[str, Verdict],
-) -> Committed:
+def _replace(table: IcebergTable, staging: Staging, batch: Batch, attempt: _Attempt) -> int:
     view, groups = attempt.view, attempt.clean
-    inputs = [path for g in groups for path in g.paths]
-    gone = _dangling(table, view, frozenset(inputs))
-    vectors = {d.key for d in view.deletes if d.kind is DeleteKind.DV and d.referenced in frozenset(inputs)}
-    attempt.removed = len(gone) + len(vectors)
+    inputs = frozenset(path for g in groups for path in g.paths)
+    gone = _dangling(table, view, inputs)
+    vectors = {d.key for d in view.deletes if d.kind is DeleteKind.DV and d.referenced in inputs}
+    attempt.removed = {d.key for d in gone} | vectors
     complete = batch.complete and len(groups) == batch.planned
     facts = {
         **batch.facts,
@@ -152,60 +168,37 @@ def _replace(
         "proof-columns": str(sum(g.columns_compared for g in groups)),
         "complete": str(complete).lower(),
     }
-    snapshot_id = replace_files(
+    return replace_files(
         table,
         view,
         branch=batch.branch,
         pinned=batch.pinned_snapshot,
-        inputs=inputs,
+        inputs=sorted(inputs),
         outputs=staging.java_files([u for g in groups for u in g.unit_ids]),
         dangling=[d.path for d in gone],
-        facts={COMMIT_ID: commit_id, **{FACT_PREFIX + k: v for k, v in facts.items()}},
-    )
-    _check_after(table, batch, attempt, snapshot_id, {d.key for d in gone})
-    return _committed(snapshot_id, attempt, given_up)
-
-
-def _committed(snapshot_id: int, attempt: _Attempt, given_up: Mapping[str, Verdict]) -> Committed:
-    return Committed(
-        snapshot_id=snapshot_id,
-        groups=frozenset(g.group_id for g in attempt.clean),
-        given_up=given_up,
-        delete_files_removed=attempt.removed,
+        facts={COMMIT_ID: attempt.commit_id, **{FACT_PREFIX + k: v for k, v in facts.items()}},
     )
 
 
 def _dangling(table: IcebergTable, view: HeadView, inputs: frozenset[str]) -> list[DeleteFile]:
-    some = candidates(inputs, view.files, view.deletes)
+    specs = table.specs
+    some = candidates(inputs, view.files, view.deletes, specs)
     unread = needs_content(inputs, view.files, some)
     return dangling(
         inputs,
         view.files,
         some,
-        specs=table.specs,
+        specs=specs,
         oldest_elsewhere=view.oldest_elsewhere,
         paths_in=table.paths_in_position_deletes(view.snapshot_id, [d.path for d in unread]),
     )
 
 
-def _check_after(
-    table: IcebergTable,
-    batch: Batch,
-    attempt: _Attempt,
-    snapshot_id: int,
-    removed: set[tuple[str, int | None]],
-) -> None:
+def _check_after(table: IcebergTable, batch: Batch, attempt: _Attempt, snapshot_id: int) -> None:
     """Every delete that was live and should still be, is; the rows add up. Otherwise back at once."""
-    before = attempt.view
-    inputs = {path for g in attempt.clean for path in g.paths}
-    expected = {
-        d.key
-        for d in before.deletes
-        if d.key not in removed
-        and d.sequence_number > int(batch.facts["pinned-sequence-number"])
-        and not (d.kind is DeleteKind.DV and d.referenced in inputs)
-    }
-    lost = expected - table.delete_keys(snapshot_id)
+    pinned = int(batch.facts["pinned-sequence-number"])
+    expected = {d.key for d in attempt.view.deletes if d.sequence_number > pinned} - attempt.removed
+    lost = expected - table.delete_keys(snapshot_id) if expected else set()
     parent = table.parent_of(snapshot_id)
     rows = None if parent is None else table.total_rows(parent)
     rows_now = table.total_rows(snapshot_id)
@@ -221,14 +214,12 @@ def _check_after(
     )
 
 
-def _look_again(
-    table: IcebergTable, batch: Batch, commit_id: str, view: HeadView, sleep: Callable[[float], None]
-) -> int | None:
+def _look_again(table: IcebergTable, batch: Batch, attempt: _Attempt, sleep: Callable[[float], None]) -> int | None:
     """After an unknown answer, look for the commit id a few times before giving up."""
     for number in range(ATTEMPTS):
         sleep(FIRST_WAIT * 2**number)
         try:
-            found = find_commit(table, batch.branch, commit_id, since=view.snapshot_id)
+            found = find_commit(table, batch.branch, attempt.commit_id, since=attempt.view.snapshot_id)
         except Exception:  # whatever keeps us from looking, the answer is still unknown
             continue
         if found is not None:

@@ -5,7 +5,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from icepact.entrypoints.wiring import catalog_of, load_config, spark_settings, store_of
-from icepact.iceberg.catalogs import embedded_has
+from icepact.iceberg.catalogs import embedded_exists, embedded_has
 from icepact.iceberg.names import parse_name, show_name
 from icepact.model.config import Catalog
 from icepact.model.errors import TableNotFound
@@ -90,6 +90,8 @@ class Compactor:
 
     def tables(self) -> list[str]:
         """Every table of the catalog."""
+        if self._opened is None and self._catalog.embedded is not None and not embedded_exists(self._catalog):
+            return []
         return self._lake.tables()
 
     def history(self, table: str | None = None, *, limit: int = 100) -> "Sequence[RunRecord]":
@@ -143,4 +145,4 @@ class Compactor:
 def _adopted_catalog(spark: "SparkSession", name: str | None) -> Catalog:
     from icepact.iceberg.lake import current_catalog
 
-    return Catalog(name=name or current_catalog(spark), properties={}, adopted=True)
+    return Catalog(name=name or current_catalog(spark), properties={})

@@ -68,6 +68,7 @@ def execute(plan: Plan, staging: Staging, progress: Progress) -> Executed:
                 seconds[step.group_id] = seconds.get(step.group_id, 0.0) + took
             progress.advance(UnitDone(partition=step.partition, files=len(unit.files), bytes=unit.bytes))
     except BaseException:  # interrupted: the jobs must not go on writing behind our back
+        pool.shutdown(wait=False, cancel_futures=True)
         staging.cancel()
         raise
     finally:

@@ -80,6 +80,11 @@ def embedded(warehouse: str) -> Catalog:
     )
 
 
+def embedded_exists(catalog: Catalog) -> bool:
+    """Whether anything was ever made in the embedded catalog."""
+    return catalog.embedded is not None and (catalog.embedded / CATALOG_FILE).is_file()
+
+
 def embedded_has(catalog: Catalog, name: tuple[str, ...]) -> bool:
     """Whether the embedded catalog lists a table; answered without starting Spark."""
     assert catalog.embedded is not None

@@ -170,7 +170,7 @@ def error_line(error: BaseException) -> str:
     else:
         text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return _DECORATION.sub("", lines[0])[:500].strip() if lines else type(error).__name__
+    return masked(_DECORATION.sub("", lines[0])[:500].strip()) if lines else type(error).__name__
 
 
 def root_cause(error: BaseException) -> str:
@@ -180,7 +180,18 @@ def root_cause(error: BaseException) -> str:
     cause = error.java_exception
     while cause.getCause() is not None:
         cause = cause.getCause()
-    return f"{cause.getClass().getSimpleName()}: {cause.getMessage()}".splitlines()[0][:300]
+    return masked(f"{cause.getClass().getSimpleName()}: {cause.getMessage()}".splitlines()[0][:300])
+
+
+def masked(text: str) -> str:
+    """A message without what may be a secret: passwords in URLs, and values of keys that sound like one."""
+    return _SECRET_VALUE.sub(r"\1=***", _SECRET_IN_URL.sub("//***@", text))
+
+
+_SECRET_IN_URL = re.compile(r"//[^/\s@]+@")
+_SECRET_VALUE = re.compile(
+    r"([\w.-]*(?:password|passwd|pwd|secret|token|credential|access-key)[\w.-]*)=[^&;,\s]+", re.I
+)
 
 
 _DECORATION = re.compile(r"^\[[A-Z_.]+\] | SQLSTATE: \w+.*$")

@@ -81,6 +81,7 @@ def launch_command(conf: Mapping[str, str]) -> list[str]:
     command = _ask_launcher(java, args)
     kept.parent.mkdir(parents=True, exist_ok=True)
     part = kept.with_suffix(f".{os.getpid()}.part")
+    part.touch(mode=0o600)
     part.write_text(json.dumps(command))
     part.replace(kept)
     return command
@@ -107,7 +108,11 @@ def _ask_launcher(java: Path, args: list[str]) -> list[str]:
 
 
 def _launcher_environment() -> list[str]:
-    return [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith(("SPARK_", "JAVA_", "PYSPARK_"))]
+    """All that the launcher's answer depends on besides its arguments: variables, and Spark's own files."""
+    told = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith(("SPARK_", "JAVA_", "PYSPARK_"))]
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or spark_home() / "conf")
+    files = [folder / "spark-defaults.conf", folder / "spark-env.sh", folder / "java-opts"]
+    return told + [file.read_text(errors="replace") for file in files if file.is_file()]
 
 
 def _digest(facts: list[str]) -> str:

@@ -11,7 +11,7 @@ from icepact.iceberg.names import parse_levels, parse_name, quote, show_name
 from icepact.iceberg.session import build_session, check_session
 from icepact.iceberg.table import IcebergTable
 from icepact.model.config import Catalog
-from icepact.model.errors import BadInput, IcepactError, TableNotFound
+from icepact.model.errors import BadInput, IcepactError, SetupMissing, TableNotFound
 
 
 def current_catalog(session: SparkSession) -> str:
@@ -87,7 +87,13 @@ class Lake:
             with self.java.active():
                 return self.java.iceberg.spark.Spark3Util.loadIcebergCatalog(self.java.session, self.catalog)
         except (JavaError, PySparkException) as error:
-            raise IcepactError(f"catalog {self.catalog!r} cannot be opened: {root_cause(error)}") from None
+            why = root_cause(error)
+            if "No suitable driver" in why:
+                raise SetupMissing(
+                    f"catalog {self.catalog!r} needs a JDBC driver that Spark does not have: give its jar as"
+                    " spark.driver.extraClassPath under spark: conf: in icepact.yaml"
+                ) from None
+            raise IcepactError(f"catalog {self.catalog!r} cannot be opened: {why}") from None
 
     def _namespace(self, levels: tuple[str, ...]) -> Any:
         array = self.java.gateway.new_array(self.java.jvm.java.lang.String, len(levels))

@@ -60,7 +60,8 @@ def replace_files(
     """
     java = table.java
     ensure_callback_server_started(java.gateway)
-    known = table.table.snapshot(pinned) is not None
+    # an expired pin, or one that a rollback took out of the history, says nothing about what came since
+    known = table.has_snapshot(pinned) and table.is_ancestor(pinned, of=view.snapshot_id)
     rewrite = table.table.newRewrite().validateFromSnapshot(pinned if known else view.snapshot_id)
     rewrite.rewriteFiles(
         view.tasks.with_paths(inputs).data_files(),
@@ -96,7 +97,6 @@ def _classified(error: JavaError) -> Exception:
 
 
 _CERTAINLY_FAILED = {
-    "IllegalArgumentException",
     "NotAuthorizedException",
     "ForbiddenException",
     "NoSuchTableException",
@@ -139,6 +139,9 @@ def roll_back(table: IcebergTable, branch: str, *, bad: int, good: int) -> bool:
     if head is None or int(head.snapshotId()) != bad:
         return False
     builder = table.java.iceberg.TableMetadata.buildFrom(base)
-    operations.commit(base, builder.setBranchSnapshot(good, branch).build())
+    try:
+        operations.commit(base, builder.setBranchSnapshot(good, branch).build())
+    except JavaError:
+        return False
     table.refresh()
     return True

@@ -45,9 +45,12 @@ class ScanTasks:
             iterable.close()
 
     @classmethod
-    def with_stats(cls, java: Java, table: Any, snapshot_id: int, paths: Sequence[str]) -> "ScanTasks":
-        """The tasks of these files with their column statistics; those of all other files are never kept."""
-        iterable = table.newScan().useSnapshot(snapshot_id).ignoreResiduals().includeColumnStats().planFiles()
+    def with_stats(
+        cls, java: Java, table: Any, snapshot_id: int, paths: Sequence[str], columns: Sequence[str]
+    ) -> "ScanTasks":
+        """The tasks of these files with the statistics of these columns; other files are never kept."""
+        scan = table.newScan().useSnapshot(snapshot_id).ignoreResiduals()
+        iterable = scan.includeColumnStats(java.from_json(list(columns), "java.util.ArrayList")).planFiles()
         try:
             return cls(java, table, java.filtered(java.stream(iterable), _of_paths(java, paths)))
         finally:
@@ -62,12 +65,21 @@ class ScanTasks:
         return ScanTasks(self.java, self.table, tasks)
 
     def in_partitions_of(self, some: "ScanTasks") -> "ScanTasks":
-        """Only the tasks in a partition that one of these other tasks is in too."""
-        java = self.java
-        partition = self._file_method("partition")
-        inside = java.among(java.jvm.java.util.HashSet(java.mapped(some.tasks, partition)))
-        tasks = java.filtered(self.tasks.stream(), java.as_predicate(java.chain(partition, inside)))
-        return ScanTasks(java, self.table, tasks)
+        """Only the tasks in a partition that one of these other tasks is in too.
+
+        Partitions are compared as paths: Java's own comparison fails on binary values. Two partitions with
+        one path only make the answer larger.
+        """
+        java, specs = self.java, self.table.specs()
+        spec_id = self._file_method("specId")
+        mine = java.grouped(self.tasks, spec_id)
+        found = java.jvm.java.util.ArrayList()
+        to_path = java.method("org.apache.iceberg.PartitionSpec", "partitionToPath", "org.apache.iceberg.StructLike")
+        for number, theirs in java.grouped(some.tasks, spec_id).items():
+            path = java.chain(self._file_method("partition"), java.bind(to_path, 0, specs[number]))
+            inside = java.among(java.jvm.java.util.HashSet(java.mapped(theirs, path)))
+            found.addAll(java.filtered(mine[number].stream(), java.as_predicate(java.chain(path, inside))))
+        return ScanTasks(java, self.table, found)
 
     def by_key(self, key_by_path: Mapping[str, str]) -> dict[str, Any]:
         """Java lists of tasks by the key that their path has, in the mapping's order; every task must have one."""
@@ -141,7 +153,7 @@ def _data_file(
     shared: dict[tuple[int, Partition], Partition],
 ) -> DataFile:
     file = task["data-file"]
-    partition = tuple(file["partition"])
+    partition = _partition(file["partition"])
     partition = shared.setdefault((file["spec-id"], partition), partition)  # one tuple per partition, not per file
     references = task.get("delete-file-references")
     return DataFile(
@@ -156,6 +168,11 @@ def _data_file(
         file.get("first-row-id"),
         tuple([deletes[i] for i in references]) if references else (),
     )
+
+
+def _partition(values: Sequence[Any]) -> Partition:
+    """Comparable values: NaN must equal itself, or a delete would not be found to apply to its own partition."""
+    return tuple(["NaN" if value != value else value for value in values])
 
 
 def live_deletes(java: Java, table: Any, snapshot: Any) -> tuple[Any, list[DeleteFile]]:
@@ -197,7 +214,7 @@ def _delete_file(file: Mapping[str, Any], number: int) -> DeleteFile:
         size=file.get("content-size-in-bytes") or file["file-size-in-bytes"],
         records=file["record-count"],
         spec_id=file["spec-id"],
-        partition=tuple(file.get("partition", ())),
+        partition=_partition(file.get("partition", ())),
         sequence_number=number,
         referenced=file.get("referenced-data-file"),
     )

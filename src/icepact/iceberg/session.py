@@ -6,12 +6,15 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
+from threading import Lock
+from typing import IO, Any
 
+from pyspark import RDD, SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from icepact.iceberg.jars import cache_dir, ensure_jars
@@ -20,6 +23,10 @@ from icepact.model.errors import BadInput, SetupMissing, Unsupported
 
 MINIMUM_ICEBERG = (1, 12, 0)
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+_MAKING_SESSIONS = Lock()
+_FOR_THE_LAUNCHER = ("spark.master", "spark.driver.", "spark.jars", "spark.submit.")
+"""Settings that must be known before Java starts. All others, and so all secrets, stay off the command line."""
 
 _QUIET_LOGGING = """\
 status = error
@@ -39,14 +46,21 @@ def build_session(settings: Mapping[str, str], *, verbose: bool = False, short: 
     If this process already runs Spark, the session is a fresh one on the same context, so that two
     compactors with different catalogs do not see each other's configuration.
     """
-    from pyspark import SparkContext
-
     if SparkContext._active_spark_context is None:
         _start_context(settings, verbose=verbose, short=short)
     session = SparkSession.builder.getOrCreate()
     check_session(session)
-    fresh: SparkSession = session.newSession()
-    return fresh
+    return session_of(session.sparkContext, session._jsparkSession.newSession())
+
+
+def session_of(context: SparkContext, java_session: Any) -> SparkSession:
+    """A Python session for one of Java's, without what PySpark does on the side: binding every RDD's `toDF` to it."""
+    with _MAKING_SESSIONS:
+        before = getattr(RDD, "toDF", None)
+        session = SparkSession(context, java_session)
+        if before is not None:
+            RDD.toDF = before  # type: ignore[method-assign]
+    return session
 
 
 def check_session(session: SparkSession) -> None:
@@ -67,7 +81,7 @@ def check_session(session: SparkSession) -> None:
 
 
 def context_settings(extra: Mapping[str, str], *, short: bool = False) -> dict[str, str]:
-    """What a SparkContext of ours is started with. No secrets: these end up on a command line."""
+    """What a SparkContext of ours is started with."""
     jars = ensure_jars()
     _, java_version = find_java()
     master = extra.get("spark.master", "local[*]")
@@ -113,21 +127,23 @@ def _logging_file() -> Path:
 
 
 def _start_context(extra: Mapping[str, str], *, verbose: bool, short: bool) -> None:
-    from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
     settings = context_settings(extra, short=short)
-    process, port, secret = _launch(launch_command(settings), verbose=verbose)
+    early = {key: value for key, value in settings.items() if key.startswith(_FOR_THE_LAUNCHER)}
+    process, port, secret = _launch(launch_command(early), verbose=verbose)
     os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
     try:
         gateway = launch_gateway()
     finally:
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
     gateway.proc = process
-    conf = SparkConf(loadDefaults=False, _jvm=gateway.jvm)
+    conf = SparkConf(loadDefaults=True, _jvm=gateway.jvm)  # what spark-submit settled, such as resolved packages
     for key, value in settings.items():
         conf.set(key, value)
     context = SparkContext(conf=conf, gateway=gateway)
+    if settings["spark.master"].startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable  # workers run what this process runs, not the first python3 on the PATH
     context.setLogLevel("WARN" if verbose else "ERROR")
     atexit.register(_stop, context, process)
 
@@ -157,12 +173,18 @@ def _launch(command: list[str], *, verbose: bool) -> tuple[subprocess.Popen[byte
         while process.poll() is None and not info.is_file():
             time.sleep(0.02)
         if not info.is_file():
-            last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["no output"]
-            raise SetupMissing(f"Spark did not start: {last[0][:300]}")
+            raise SetupMissing(f"Spark did not start: {_complaint(log.read_text(errors='replace'))}")
         with info.open("rb") as stream:
             return process, read_int(stream), UTF8Deserializer().loads(stream)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _complaint(log: str) -> str:
+    """The line of a log that says what went wrong, rather than where."""
+    lines = [line.strip() for line in log.splitlines() if line.strip() and not line.startswith("\tat ")]
+    telling = [line for line in lines if "Exception" in line or "Error" in line]
+    return (telling or lines or ["no output"])[0][:300]
 
 
 def _popen(command: list[str], info: Path, sink: IO[bytes] | None) -> subprocess.Popen[bytes]:

@@ -5,6 +5,7 @@ table it works on is a frozen copy whose files go below a folder named after the
 crash the files of a dead run are known by name.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,9 +16,14 @@ from pyspark.sql import functions as F
 
 from icepact.iceberg.java import Java, JavaError, error_class
 from icepact.iceberg.scan import ScanTasks
+from icepact.iceberg.session import session_of
 from icepact.iceberg.table import IcebergTable
 from icepact.model.rewrite import ColumnFacts, InputFacts, WrittenFile
+from icepact.model.schema import flat_columns
 
+MOST_STATISTICS = 500_000
+"""Files times columns whose statistics are held for the proof; beyond it, fewer columns are compared."""
+_ONE_TASK = 2**62
 _DATA_PATH = "write.data.path"
 _CUSTOM_LOCATIONS = "write.location-provider.impl"
 _LISTS_PREFIXES = "org.apache.iceberg.io.SupportsPrefixOperations"
@@ -31,7 +37,9 @@ class Staging:
         self.java = table.java
         self.run_id = run_id
         self._frozen = _frozen_copy(table, run_id)
-        tasks = ScanTasks.with_stats(self.java, table.table, snapshot_id, list(unit_of))
+        columns = [column.name for column in flat_columns(json.loads(table.schema)).values()]
+        told = columns[: max(1, MOST_STATISTICS // len(unit_of))]
+        tasks = ScanTasks.with_stats(self.java, table.table, snapshot_id, list(unit_of), told)
         self._tasks_of = tasks.by_key(unit_of)
         self._written: dict[str, Any] = {}
 
@@ -59,7 +67,7 @@ class Staging:
             with java.active(session):
                 frame = (
                     session.read.format("iceberg")
-                    .option("split-size", str(2**62))  # one task per unit
+                    .option("split-size", str(max_file_size if shuffle_tasks else _ONE_TASK))
                     .option("file-open-cost", "0")
                     .load(staged)
                 )
@@ -111,6 +119,7 @@ class Staging:
             rows=told["record-count"],
             spec_id=told["spec-id"],
             partition=tuple(told.get("partition", ())),
+            format=told["file-format"].lower(),
             stored_size=int(stored.getLength()),
             stored_rows=None if footer is None else footer["record-count"],
             columns=None if footer is None else _columns(footer),
@@ -159,30 +168,29 @@ def run_prefix(table: IcebergTable, run_id: str) -> str | None:
 def delete_leftovers(table: IcebergTable, run_id: str, *, keep: frozenset[str]) -> None:
     """Delete what is below a run's own folder and was not committed.
 
-    Only for a run whose commit state is known: nothing else ever writes there, so what is not kept can
-    be referred to by no snapshot, now or later.
+    Only for a run whose commit state is known: nothing else ever writes there, so what is not kept can be
+    referred to by no snapshot, now or later. Listings spell paths in their own way (`file:/x`, another
+    authority), so files are told apart by their names, which are unique; and unless every kept file is
+    recognised in the listing, nothing is deleted at all.
     """
     prefix = run_prefix(table, run_id)
     io = table.table.io()
     if prefix is None or not table.java.class_of(_LISTS_PREFIXES).isInstance(io):
         return
     try:
-        if not keep:
-            io.deletePrefix(f"{prefix}/")
-            return
         listed = table.java.listed(io.listPrefix(f"{prefix}/"))
         found = table.java.texts(listed, table.java.method("org.apache.iceberg.io.FileInfo", "location"))
     except JavaError as error:
         if error_class(error) in {"NotFoundException", "UncheckedIOException"}:
             return  # the run wrote nothing
         raise
-    kept = {_plain(path) for path in keep}
-    delete_files(table, [path for path in found if _plain(path) not in kept])
+    kept = {_name(path) for path in keep}
+    if kept <= {_name(path) for path in found}:
+        delete_files(table, [path for path in found if _name(path) not in kept])
 
 
-def _plain(path: str) -> str:
-    """A local path without its scheme: listings spell it `file:/x`, tables `/x`."""
-    return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
 
 
 def _frozen_copy(table: IcebergTable, run_id: str) -> Any:
@@ -201,7 +209,7 @@ def _frozen_copy(table: IcebergTable, run_id: str) -> Any:
 
 def _own_session(java: Java, session: SparkSession, shuffle_tasks: int) -> SparkSession:
     """A clone of the session, so that the settings a rewrite needs never reach the user's own."""
-    clone = SparkSession(session.sparkContext, java.session.cloneSession())
+    clone = session_of(session.sparkContext, java.session.cloneSession())
     clone.conf.set("spark.sql.adaptive.enabled", "false")
     clone.conf.set("spark.sql.iceberg.executor-cache.delete-files.enabled", "false")
     for key in ("spark.wap.branch", "spark.wap.id"):  # these redirect reads and writes

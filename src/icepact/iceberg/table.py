@@ -248,6 +248,10 @@ class IcebergTable:
         """Whether a snapshot is still known."""
         return snapshot_id is not None and self.table.snapshot(snapshot_id) is not None
 
+    def is_ancestor(self, snapshot_id: int, *, of: int) -> bool:
+        """Whether a snapshot is in the history of another, or is it."""
+        return bool(self.java.iceberg.util.SnapshotUtil.isAncestorOf(self.table, of, snapshot_id))
+
     def parent_of(self, snapshot_id: int) -> int | None:
         """The snapshot before this one on its branch."""
         parent = self.table.snapshot(snapshot_id).parentId()
@@ -263,7 +267,10 @@ class IcebergTable:
         return any(d.kind is DeleteKind.EQUALITY and specs[d.spec_id].unpartitioned for d in deletes)
 
     def paths_in_position_deletes(self, snapshot_id: int, delete_paths: Sequence[str]) -> dict[str, set[str]]:
-        """Which data files each of these position-delete files speaks of; one Spark job for all."""
+        """Which data files each of these position-delete files speaks of; one Spark job for all.
+
+        A file that nothing is found in is not in the answer: unknown, not empty.
+        """
         if not delete_paths:
             return {}
         from pyspark.sql import functions as F
@@ -275,9 +282,9 @@ class IcebergTable:
             .select("delete_file_path", "file_path")
             .distinct()
         )
-        found: dict[str, set[str]] = {path: set() for path in delete_paths}
+        found: dict[str, set[str]] = {}
         for row in frame.collect():
-            found[row[0]].add(row[1])
+            found.setdefault(row[0], set()).add(row[1])
         return found
 
 

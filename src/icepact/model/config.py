@@ -55,5 +55,3 @@ class Catalog:
     """Secrets may be among them: never printed."""
     embedded: Path | None = None
     """The warehouse folder, if this is the embedded SQLite catalog."""
-    adopted: bool = False
-    """True if the user's own session already has it: nothing is configured by us."""

@@ -27,6 +27,8 @@ class WrittenFile:
     """As described."""
     spec_id: int
     partition: Partition
+    format: str
+    """parquet, orc or avro."""
     stored_size: int
     """Bytes that storage really has."""
     stored_rows: int | None

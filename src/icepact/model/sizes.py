@@ -39,8 +39,5 @@ def _optional_size(value: Any) -> Any:
     return None if value is None else parse_size(value)
 
 
-Size = Annotated[int, BeforeValidator(parse_size)]
-"""A pydantic field that accepts sizes as people write them."""
-
 OptionalSize = Annotated[int | None, BeforeValidator(_optional_size)]
-"""The same, or nothing."""
+"""A pydantic field that accepts sizes as people write them, or nothing."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TABLE = "demo.events"
+MARK = "made-by-icepact-demo"
 DAYS = 10
 BATCHES = 4
 FILES_PER_DAY_AND_BATCH = 8
@@ -60,11 +61,15 @@ def run_demo(compactor: Compactor, renderer: Renderer) -> None:
 
 def _make(spark: "SparkSession") -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS demo")
+    if spark.catalog.tableExists(TABLE):
+        found = {row[0]: row[1] for row in spark.sql(f"SHOW TBLPROPERTIES {TABLE}").collect()}
+        if found.get(MARK) != "true":
+            raise BadInput(f"{TABLE} exists and is not the demo's own: the demo will not drop it")
     spark.sql(f"DROP TABLE IF EXISTS {TABLE} PURGE")
     spark.sql(
         f"CREATE TABLE {TABLE} (id bigint, day date, user string, amount decimal(10,2), tags array<string>)"
         " USING iceberg PARTITIONED BY (day) TBLPROPERTIES ('format-version' = '2',"
-        " 'write.delete.mode' = 'merge-on-read', 'write.distribution-mode' = 'none')"
+        f" 'write.delete.mode' = 'merge-on-read', 'write.distribution-mode' = 'none', '{MARK}' = 'true')"
     )
     for batch in range(BATCHES):
         start = batch * ROWS_PER_BATCH
@@ -81,7 +86,7 @@ def _make(spark: "SparkSession") -> None:
             .option("fanout-enabled", "true")
             .append()
         )
-    spark.sql(f"DELETE FROM {TABLE} WHERE id % 11 = 3")
+    spark.sql(f"DELETE FROM {TABLE} WHERE id % 11 = 3 AND day < date '2026-01-04'")
     spark.sql(f"DELETE FROM {TABLE} WHERE user = 'user-42'")
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -80,7 +81,8 @@ class Renderer:
         f = health.facts
         lost = ", ".join(f"{name} -{points:g}" for name, points in health.score.parts.items() if points)
         self.out.print(
-            f"[bold]{health.table}[/bold]  score {_colored(health.score.value)}" + (f"  ({lost})" if lost else "")
+            f"[bold]{escape(health.table)}[/bold]  score {_colored(health.score.value)}"
+            + (f"  ({lost})" if lost else "")
         )
         facts = _grid()
         facts.add_row("data files", f"{f.data_files:,}", f"{f.small_files:,} below {format_size(health.threshold)}")
@@ -101,7 +103,7 @@ class Renderer:
         table = _table("partition", "score", "files", "small", "average", "deletes")
         for p in worst[:SHOWN_PARTITIONS]:
             table.add_row(
-                *(p.name, _colored(p.score.value), f"{p.facts.data_files:,}", f"{p.facts.small_files:,}"),
+                *(escape(p.name), _colored(p.score.value), f"{p.facts.data_files:,}", f"{p.facts.small_files:,}"),
                 *(format_size(p.facts.average_size), f"{p.facts.all_delete_records:,}"),
             )
         if worst:
@@ -124,7 +126,8 @@ class Renderer:
         o = outcome
         color = {Status.COMMITTED: "green", Status.FAILED: "red"}.get(o.status, "yellow")
         self.out.print(
-            f"[{color}]{o.status}[/{color}]  run {o.run_id}  {o.seconds:.1f} s" + (f"  {o.error}" if o.error else "")
+            f"[{color}]{o.status}[/{color}]  run {o.run_id}  {o.seconds:.1f} s"
+            + (f"  {escape(o.error)}" if o.error else "")
         )
         if o.files_before != o.files_after or o.rows_deleted:
             facts = _grid()
@@ -148,7 +151,7 @@ class Renderer:
             o: Mapping[str, Any] = run.outcome or {}
             files = f"{o['files_before']} -> {o['files_after']}" if o else ""
             table.add_row(
-                *(run.run_id, run.table, run.status.value, f"{run.started_at:%Y-%m-%d %H:%M:%S}"),
+                *(run.run_id, escape(run.table), run.status.value, f"{run.started_at:%Y-%m-%d %H:%M:%S}"),
                 *(str(o.get("seconds", "")), files),
             )
         self.out.print(table if runs else "no runs yet")

@@ -40,4 +40,4 @@ class SparkRewriter:
 def _largest_output(unit: Unit, policy: Policy) -> int:
     """The maximum; for a lone input above it, an equal share of the fewest pieces below the maximum."""
     pieces = math.ceil(unit.bytes / policy.max_file_size)
-    return policy.max_file_size if pieces == 1 else int(unit.bytes / pieces * LEEWAY)
+    return min(policy.max_file_size, int(unit.bytes / pieces * LEEWAY)) if pieces > 1 else policy.max_file_size
