@@ -1,0 +1,53 @@
+"""What people read: numbers, partitions, and messages without secrets."""
+
+import pytest
+
+from icepact.iceberg.java import error_line, masked
+from icepact.model.table import PartitionSpec, SpecField
+from icepact.model.words import counted
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "No driver for jdbc:postgresql://h/db?user=u&password=hush&ssl=true",
+            "No driver for jdbc:postgresql://h/db?user=u&password=***&ssl=true",
+        ),
+        ("cannot reach https://me:hush@example.org/x", "cannot reach https://***@example.org/x"),
+        ("s3.secret-access-key=hush, region=eu", "s3.secret-access-key=***, region=eu"),
+        ("oauth token=hush;", "oauth token=***;"),
+        ("file /tmp/a=b is missing", "file /tmp/a=b is missing"),
+    ],
+)
+def test_messages_carry_no_secrets(text: str, shown: str) -> None:
+    assert masked(text) == shown
+    assert error_line(RuntimeError(f"{text}\nand more")) == shown
+
+
+def test_sparks_decoration_is_dropped() -> None:
+    error = RuntimeError("[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column `x` cannot be resolved. SQLSTATE: 42703; line 1")
+    assert error_line(error) == "A column `x` cannot be resolved."
+
+
+def test_numbers_in_sentences() -> None:
+    assert [counted(n, "file") for n in (0, 1, 2, 12_345)] == ["0 files", "1 file", "2 files", "12,345 files"]
+
+
+@pytest.mark.parametrize(
+    ("transform", "value", "shown"),
+    [
+        ("identity", "eu", "p=eu"),
+        ("day", "2026-01-31", "p=2026-01-31"),
+        ("month", 674, "p=2026-03"),
+        ("month", -1, "p=1969-12"),
+        ("year", 56, "p=2026"),
+        ("hour", 491_000, "p=2026-01-05-08"),
+        ("bucket[16]", 3, "p=3"),
+        ("month", None, "p=None"),
+        ("void", None, "(all)"),
+    ],
+)
+def test_partitions_as_people_name_them(transform: str, value: object, shown: str) -> None:
+    spec = PartitionSpec(spec_id=1, fields=(SpecField(name="p", transform=transform, source="c"),))
+    assert spec.show((value,)) == shown
