@@ -31,6 +31,8 @@ class Java:
         self.iceberg: Any = jvm.org.apache.iceberg
         self._invoke: Any = jvm.java.lang.invoke
         self._lookup: Any = self._invoke.MethodHandles.publicLookup()
+        self._classes: dict[str, Any] = {}
+        self._methods: dict[tuple[str, str, tuple[str, ...]], Any] = {}
         self._collectors: Any = jvm.java.util.stream.Collectors
 
     @contextmanager
@@ -51,15 +53,20 @@ class Java:
 
     def class_of(self, name: str) -> Any:
         """A Java class, found where Spark finds Iceberg's."""
-        loader = self.jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
-        return self.jvm.java.lang.Class.forName(name, True, loader)
+        if name not in self._classes:
+            loader = self.jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+            self._classes[name] = self.jvm.java.lang.Class.forName(name, True, loader)
+        return self._classes[name]
 
     def method(self, owner: str, name: str, *arguments: str) -> Any:
         """A handle on a public method."""
-        types = self.gateway.new_array(self.jvm.java.lang.Class, len(arguments))
-        for i, argument in enumerate(arguments):
-            types[i] = self.class_of(argument)
-        return self._lookup.unreflect(self.class_of(owner).getMethod(name, types))
+        key = owner, name, arguments
+        if key not in self._methods:
+            types = self.gateway.new_array(self.jvm.java.lang.Class, len(arguments))
+            for i, argument in enumerate(arguments):
+                types[i] = self.class_of(argument)
+            self._methods[key] = self._lookup.unreflect(self.class_of(owner).getMethod(name, types))
+        return self._methods[key]
 
     def chain(self, first: Any, *rest: Any) -> Any:
         """One handle that calls each with the answer of the one before."""
@@ -96,6 +103,11 @@ class Java:
     def from_json(self, value: Any, java_type: str) -> Any:
         """Any JSON value as a Java collection of the given class."""
         return self.iceberg.util.JsonUtil.mapper().readValue(json.dumps(value), self.class_of(java_type))
+
+    def mapping(self, java_map: Any) -> dict[str, str]:
+        """A Java map of strings, in one call."""
+        found: dict[str, str] = json.loads(self.iceberg.util.JsonUtil.mapper().writeValueAsString(java_map))
+        return found
 
     def listed(self, iterable: Any) -> Any:
         """A Java iterable as a list."""

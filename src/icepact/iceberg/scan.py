@@ -125,15 +125,16 @@ class ScanTasks:
     def files(self, index_of_delete: Mapping[tuple[str, int | None], int]) -> list[DataFile]:
         """All tasks as data files; deletes are given as positions in the caller's list."""
         with gc_paused():
-            document = self.document()
-            deletes = [
-                index_of_delete[d["file-path"], d.get("content-offset")] for d in document.get("delete-files", ())
-            ]
-            shared: dict[tuple[int, Partition], Partition] = {}
-            return [
-                _data_file(task, number, deletes, shared)
-                for task, number in zip(document["file-scan-tasks"], self.sequence_numbers(), strict=True)
-            ]
+            return self._files(index_of_delete)
+
+    def _files(self, index_of_delete: Mapping[tuple[str, int | None], int]) -> list[DataFile]:
+        document = self.document()
+        deletes = [index_of_delete[d["file-path"], d.get("content-offset")] for d in document.get("delete-files", ())]
+        shared: dict[tuple[int, Partition], Partition] = {}
+        return [
+            _data_file(task, number, deletes, shared)
+            for task, number in zip(document["file-scan-tasks"], self.sequence_numbers(), strict=True)
+        ]
 
 
 def _file_method(java: Java, name: str) -> Any:
@@ -147,14 +148,14 @@ def _of_paths(java: Java, paths: Sequence[str]) -> Any:
 
 
 def _data_file(
-    task: Mapping[str, Any],
-    number: int,
-    deletes: Sequence[int],
-    shared: dict[tuple[int, Partition], Partition],
+    task: Mapping[str, Any], number: int, deletes: Sequence[int], shared: dict[tuple[int, Partition], Partition]
 ) -> DataFile:
     file = task["data-file"]
-    partition = _partition(file["partition"])
-    partition = shared.setdefault((file["spec-id"], partition), partition)  # one tuple per partition, not per file
+    told = tuple(file["partition"])
+    key = file["spec-id"], told
+    partition = shared.get(key)  # one tuple per partition, not per file
+    if partition is None:
+        partition = shared[key] = _partition(told)
     references = task.get("delete-file-references")
     return DataFile(
         file["file-path"],

@@ -129,7 +129,7 @@ class IcebergTable:
     @property
     def properties(self) -> dict[str, str]:
         """Table properties."""
-        return {str(k): str(v) for k, v in self.table.properties().items()}
+        return self.java.mapping(self.table.properties())
 
     def refresh(self) -> None:
         """Read the newest metadata."""
@@ -163,7 +163,6 @@ class IcebergTable:
             _, deletes = live_deletes(self.java, self.table, snapshot)
             tasks = ScanTasks.plan(self.java, self.table, snapshot.snapshotId(), expression=expression)
             files = tasks.files({d.key: i for i, d in enumerate(deletes)})
-        counted = Counter(f.path for f in files) if files else Counter()
         return TableState(
             table=self.name,
             uuid=self.uuid,
@@ -182,7 +181,7 @@ class IcebergTable:
             snapshots=int(self.table.operations().current().snapshots().size()),
             last_runs=() if snapshot is None else self._last_runs(snapshot),
             where=where,
-            live_twice=frozenset(path for path, n in counted.items() if n > 1),
+            live_twice=_live_twice(files),
         )
 
     def expression(self, where: str) -> Any:
@@ -286,6 +285,12 @@ class IcebergTable:
         for row in frame.collect():
             found.setdefault(row[0], set()).add(row[1])
         return found
+
+
+def _live_twice(files: Sequence[DataFile]) -> frozenset[str]:
+    if len({f.path for f in files}) == len(files):
+        return frozenset()
+    return frozenset(path for path, count in Counter(f.path for f in files).items() if count > 1)
 
 
 def _run_of(snapshot: Any) -> LastRun:
