@@ -48,8 +48,11 @@ def test_nothing_is_deleted_while_a_committed_file_is_not_recognised(table: Iceb
     assert sorted(path.name for path in folder.iterdir()) == ["a.parquet", "b.parquet"]
 
 
-def test_a_run_that_wrote_nothing_leaves_nothing(table: IcebergTable) -> None:
+def test_a_run_that_wrote_nothing_has_nothing_to_delete(spark: SparkSession, table: IcebergTable) -> None:
+    before = data_files(spark, table.name)
     delete_leftovers(table, "run-3", keep=frozenset())
+    assert data_files(spark, table.name) == before
+    assert all(Path(path.removeprefix("file:")).is_file() for path in before)
 
 
 def test_a_conflict_reported_for_a_commit_that_landed_is_seen_through(

@@ -95,10 +95,10 @@ def test_structs_and_timestamps_across_formats(compactor: Compactor, spark: Spar
     for file_format in ("orc", "parquet"):
         set_properties(spark, table, {"write.format.default": file_format})
         rows.writeTo(table).append()
-    keeps_rows(compactor, table)
+    assert keeps_rows(compactor, table).files_after == 1
     set_properties(spark, table, {"write.format.default": "orc"})
     rows.writeTo(table).append()
-    keeps_rows(compactor, table)
+    assert keeps_rows(compactor, table).files_after == 1
 
 
 def test_metrics(compactor: Compactor, spark: SparkSession, namespace: str) -> None:
