@@ -28,8 +28,8 @@ check: $(STAMP)  ## format, lint, types, architecture
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
-	@$(BIN)/mkdocs build --quiet --strict --site-dir $(VENV)/site
+	@$(BIN)/lint-imports 
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir $(VENV)/site
 
 test: setup  ## all tests but the long forms
 	@$(BIN)/pytest
