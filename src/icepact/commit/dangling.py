@@ -20,7 +20,7 @@ def candidates(
     return [
         d
         for d in deletes
-        if d.kind is not DeleteKind.DV and (d.key in attached or _place(d) in places or _is_global(d, specs))
+        if d.kind is not DeleteKind.DV and (d.key in attached or _place(d) in places or d.is_global(specs))
     ]
 
 
@@ -53,7 +53,7 @@ def dangling(
 
     def needed(delete: DeleteFile) -> bool:
         if delete.kind is DeleteKind.EQUALITY:
-            first = everywhere if _is_global(delete, specs) else oldest.get(_place(delete))
+            first = everywhere if delete.is_global(specs) else oldest.get(_place(delete))
             return first is not None and first < delete.sequence_number
         if delete.referenced is not None:
             unseen = _place(delete) not in places
@@ -67,10 +67,6 @@ def dangling(
 
 def _place(file: DataFile | DeleteFile) -> Place:
     return file.spec_id, file.partition
-
-
-def _is_global(delete: DeleteFile, specs: Mapping[int, PartitionSpec]) -> bool:
-    return delete.kind is DeleteKind.EQUALITY and specs[delete.spec_id].unpartitioned
 
 
 def _oldest(files: Iterable[DataFile]) -> dict[Place, int]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from icepact.entrypoints.wiring import catalog_of, load_config, spark_settings, store_of
 from icepact.iceberg.catalogs import embedded_exists, embedded_has
-from icepact.iceberg.names import parse_name, show_name
+from icepact.iceberg.names import show_name, table_parts
 from icepact.model.config import Catalog
 from icepact.model.errors import TableNotFound
 from icepact.model.policy import Options, options
@@ -96,7 +96,7 @@ class Compactor:
 
     def history(self, table: str | None = None, *, limit: int = 100) -> "Sequence[RunRecord]":
         """Past runs, newest first."""
-        name = None if table is None else show_name(self._parts(table))
+        name = None if table is None else show_name(table_parts(table, self._catalog.name))
         return self._store.runs(catalog=self._catalog.name, table=name, limit=limit)
 
     @property
@@ -128,13 +128,9 @@ class Compactor:
                 )
         return self._opened
 
-    def _parts(self, table: str) -> tuple[str, ...]:
-        parts = parse_name(table)
-        return parts[1:] if len(parts) > 2 and parts[0] == self._catalog.name else parts
-
     def _lake_for(self, table: str) -> "Lake":
         """The lake, unless it is clear without Spark that the table is not there."""
-        parts = self._parts(table)
+        parts = table_parts(table, self._catalog.name)
         if self._opened is None and self._catalog.embedded is not None and not embedded_has(self._catalog, parts):
             raise TableNotFound(
                 f"no table {table} in the warehouse {self._catalog.embedded}: `icepact tables` lists what is there"

@@ -88,9 +88,9 @@ def embedded_exists(catalog: Catalog) -> bool:
 def embedded_has(catalog: Catalog, name: tuple[str, ...]) -> bool:
     """Whether the embedded catalog lists a table; answered without starting Spark."""
     assert catalog.embedded is not None
-    file = catalog.embedded / CATALOG_FILE
-    if not file.is_file():
+    if not embedded_exists(catalog):
         return False
+    file = catalog.embedded / CATALOG_FILE
     connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
     try:
         rows = connection.execute(

@@ -7,7 +7,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from icepact.iceberg.java import Java, JavaError, error_class, error_line, root_cause
-from icepact.iceberg.names import parse_levels, parse_name, quote, show_name
+from icepact.iceberg.names import parse_levels, quote, show_name, table_parts
 from icepact.iceberg.session import build_session, check_session
 from icepact.iceberg.table import IcebergTable
 from icepact.model.config import Catalog
@@ -51,14 +51,9 @@ class Lake:
             raise BadInput(f"the Spark session has no catalog {name!r}: set spark.sql.catalog.{name}")
         return cls(session, name)
 
-    def parts(self, name: str) -> tuple[str, ...]:
-        """Namespace and table; the catalog's own name in front is accepted and dropped."""
-        parts = parse_name(name)
-        return parts[1:] if len(parts) > 2 and parts[0] == self.catalog else parts
-
     def table(self, name: str) -> IcebergTable:
         """Load a table, or say in one line that it is not there."""
-        parts = self.parts(name)
+        parts = table_parts(name, self.catalog)
         table = self._load(parts, name)
         return IcebergTable(
             java=self.java,

@@ -16,6 +16,12 @@ def parse_name(text: str) -> tuple[str, ...]:
     return parts
 
 
+def table_parts(text: str, catalog: str) -> tuple[str, ...]:
+    """Namespace and table; the catalog's own name in front is accepted and dropped."""
+    parts = parse_name(text)
+    return parts[1:] if len(parts) > 2 and parts[0] == catalog else parts
+
+
 def parse_levels(text: str) -> tuple[str, ...]:
     """The parts of a dotted name."""
     parts: list[str] = []

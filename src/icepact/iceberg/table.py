@@ -16,7 +16,6 @@ from icepact.model.errors import BadInput, Unsupported
 from icepact.model.table import (
     DataFile,
     DeleteFile,
-    DeleteKind,
     LastRun,
     PartitionSpec,
     SpecField,
@@ -263,7 +262,7 @@ class IcebergTable:
 
     def _any_global(self, deletes: Sequence[DeleteFile]) -> bool:
         specs = self.specs
-        return any(d.kind is DeleteKind.EQUALITY and specs[d.spec_id].unpartitioned for d in deletes)
+        return any(d.is_global(specs) for d in deletes)
 
     def paths_in_position_deletes(self, snapshot_id: int, delete_paths: Sequence[str]) -> dict[str, set[str]]:
         """Which data files each of these position-delete files speaks of; one Spark job for all.
@@ -306,7 +305,7 @@ def _run_of(snapshot: Any) -> LastRun:
 def _oldest_elsewhere(everything: ScanTasks, around: ScanTasks) -> int | None:
     if everything.tasks.size() == around.tasks.size():
         return None
-    here = Counter(around.paths())
+    here = set(around.paths())
     rest = [n for path, n in zip(everything.paths(), everything.sequence_numbers(), strict=True) if path not in here]
     return min(rest, default=None)
 

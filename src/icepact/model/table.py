@@ -62,6 +62,10 @@ class DeleteFile(NamedTuple):
         """What tells two deletes apart: vectors share a file."""
         return self.path, self.offset
 
+    def is_global(self, specs: "Mapping[int, PartitionSpec]") -> bool:
+        """True if it applies to files of every spec and partition: an equality delete of an unpartitioned spec."""
+        return self.kind is DeleteKind.EQUALITY and specs[self.spec_id].unpartitioned
+
 
 def delete_records(files: Iterable[DataFile], deletes: Sequence[DeleteFile]) -> int:
     """Records of the deletes that apply to any of these files, each delete counted once."""
