@@ -1,0 +1,284 @@
+"""One file made of column chunks from other files.
+
+Row groups that are copied, row groups that were encoded just now and single chunks that were made up (a
+column the source lacks, row ids) all look alike here: each column of a row group is a chunk of some input.
+Bytes are moved in as few pieces as possible, and one footer is written for all.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from icepact.execute.parquet.footer import MAGIC, Chunk, Footer, RowGroup, footer_bytes
+from icepact.execute.parquet.input import Input, Memory, Source
+from icepact.execute.parquet.pages import moved_offset_index
+from icepact.execute.parquet.schema import Leaf, leaves, tree
+from icepact.execute.parquet.thrift import Fields
+from icepact.execute.parquet.trust import trusted_statistics
+
+_MOST_ORDINALS = 32767
+
+
+class Sink(Protocol):
+    """A new file with two verbs: append bytes, and copy a range of a source."""
+
+    @property
+    def position(self) -> int:
+        """Bytes so far."""
+        ...
+
+    @property
+    def splices(self) -> bool:
+        """True if large ranges are copied by the store itself, so that small appends between them hurt."""
+        ...
+
+    def append(self, data: bytes | memoryview) -> None:
+        """Add bytes."""
+        ...
+
+    def copy(self, source: Source, offset: int, length: int) -> None:
+        """Add a range of a source."""
+        ...
+
+
+class Pick(NamedTuple):
+    """One column of a row group: a chunk of an input."""
+
+    input: Input
+    group: int
+    column: int
+
+    @property
+    def chunk(self) -> Chunk:
+        """The chunk as its input describes it."""
+        return self.input.footer.row_groups[self.group].chunks[self.column]
+
+
+@dataclass(slots=True)
+class _Placed:
+    """A chunk on its way to its place, with all that must be remembered of it once its input is closed."""
+
+    chunk: Chunk
+    statistics: Fields
+    pages: Fields | None
+    index: bytes | None
+    """Statistics per page."""
+    bloom: bytes | memoryview | None = None
+    """A bloom filter that is still to be written."""
+    bloom_start: int | None = None
+    data: bytes | memoryview | None = None
+    """The chunk itself, while it waits to be written behind the row groups."""
+    start: int = -1
+
+
+@dataclass(slots=True)
+class _Group:
+    """A row group of the output."""
+
+    rows: int
+    placed: list[_Placed]
+    sorting: list[Fields] | None
+
+
+class Assembled(NamedTuple):
+    """The finished file: its footer, and the bytes that were copied or appended as chunks."""
+
+    footer: Footer
+    copied_bytes: int
+    appended_bytes: int
+
+
+class Assembler:
+    """Collects row groups into one file."""
+
+    def __init__(self, sink: Sink, schema: Sequence[Fields], *, created_by: str, key_values: Mapping[str, str]) -> None:
+        self._sink = sink
+        self._schema = list(schema)
+        self.leaves: list[Leaf] = leaves(tree(self._schema))
+        self._created_by = created_by
+        self._key_values = key_values
+        self._groups: list[_Group] = []
+        self._run: tuple[Source, int, int] | None = None
+        self.copied_bytes = 0
+        self.appended_bytes = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of all chunks so far."""
+        return self.copied_bytes + self.appended_bytes
+
+    @property
+    def rows(self) -> int:
+        """Rows so far."""
+        return sum(group.rows for group in self._groups)
+
+    def add(self, rows: int, picks: Sequence[Pick], sorting: list[Fields] | None = None) -> None:
+        """Add a row group: one chunk for each column, in the order of the schema."""
+        if len(picks) != len(self.leaves):
+            raise ValueError(f"{len(picks)} chunks for {len(self.leaves)} columns")
+        later = self._may_wait(picks)
+        group = _Group(rows=rows, placed=[_taken(pick) for pick in picks], sorting=sorting)
+        for placed, pick in zip(group.placed, picks, strict=True):
+            if later and isinstance(pick.input.source, Memory):
+                placed.data = pick.input.source.read(pick.chunk.start, pick.chunk.size)
+            else:
+                self._place(placed, pick.input.source)
+        self._groups.append(group)
+        if not self._sink.splices:
+            self._flush()
+            self._place_blooms(group)
+
+    def _may_wait(self, picks: Sequence[Pick]) -> bool:
+        """True if chunks in memory go behind the last row group, where the store copies the rest by itself.
+
+        Readers tell which split a row group belongs to by its first chunk plus half its size: so the first
+        chunk never waits, and what waits is never more than half.
+        """
+        small = [pick for pick in picks if isinstance(pick.input.source, Memory)]
+        waits = sum(pick.chunk.size for pick in small)
+        if not self._sink.splices or isinstance(picks[0].input.source, Memory):
+            return False
+        return 2 * waits < sum(pick.chunk.size for pick in picks)
+
+    # -- bytes ----------------------------------------------------------------------------------------
+
+    def _place(self, placed: _Placed, source: Source) -> None:
+        chunk = placed.chunk
+        if isinstance(source, Memory):
+            self._append(placed, source.read(chunk.start, chunk.size))
+            return
+        run = self._run
+        if run is not None and run[0] is source and run[1] + run[2] == chunk.start:
+            placed.start = self._sink.position + run[2]
+            self._run = source, run[1], run[2] + chunk.size
+        else:
+            self._flush()
+            start = self._begin(source, chunk.start)
+            placed.start = self._sink.position + chunk.start - start
+            self._run = source, start, chunk.start + chunk.size - start
+        self.copied_bytes += chunk.size
+
+    def _append(self, placed: _Placed, data: bytes | memoryview) -> None:
+        self._flush()
+        self._begin()
+        placed.start = self._sink.position
+        self._sink.append(data)
+        self.appended_bytes += placed.chunk.size
+
+    def _begin(self, source: Source | None = None, start: int = 0) -> int:
+        """The magic at the beginning: where the first copy follows its own file's magic, it comes along."""
+        if self._sink.position > 0:
+            return start
+        if self._sink.splices and source is not None and start == len(MAGIC) and source.read(0, 4) == MAGIC:
+            return 0
+        self._sink.append(MAGIC)
+        return start
+
+    def _flush(self) -> None:
+        if self._run is not None:
+            source, start, length = self._run
+            self._run = None
+            self._sink.copy(source, start, length)
+
+    def _place_blooms(self, group: _Group) -> None:
+        for placed in group.placed:
+            if placed.bloom is not None:
+                placed.bloom_start = self._sink.position
+                self._sink.append(placed.bloom)
+                placed.bloom = None
+
+    # -- the end ----------------------------------------------------------------------------------------
+
+    def finish(self) -> Assembled:
+        """Write what comes behind the row groups; the sink is left for the caller to close."""
+        self._flush()
+        self._begin()
+        for group in self._groups:
+            for placed in group.placed:
+                if placed.data is not None:
+                    self._append(placed, placed.data)
+        for group in self._groups:
+            self._place_blooms(group)
+        described = [[_column(p, leaf) for p, leaf in zip(g.placed, self.leaves, strict=True)] for g in self._groups]
+        self._append_indexes(described)
+        row_groups = [self._row_group(number, group, described[number]) for number, group in enumerate(self._groups)]
+        ending = footer_bytes(
+            schema=self._schema,
+            rows=self.rows,
+            row_groups=row_groups,
+            key_values=self._key_values,
+            created_by=self._created_by,
+            columns=len(self.leaves),
+        )
+        start = self._sink.position
+        self._sink.append(ending)
+        fields: Fields = {2: self._schema, 3: self.rows, 4: row_groups, 7: [{1: {}}] * len(self.leaves)}
+        fields[6] = self._created_by.encode()
+        footer = Footer(fields, self._sink.position, start)
+        _check_splits(footer.row_groups)
+        return Assembled(footer, self.copied_bytes, self.appended_bytes)
+
+    def _append_indexes(self, described: list[list[Fields]]) -> None:
+        """All statistics per page, then all page locations."""
+        for group, columns in zip(self._groups, described, strict=True):
+            for placed, column in zip(group.placed, columns, strict=True):
+                if placed.index is not None:
+                    column |= {6: self._sink.position, 7: len(placed.index)}
+                    self._sink.append(placed.index)
+        for group, columns in zip(self._groups, described, strict=True):
+            for placed, column in zip(group.placed, columns, strict=True):
+                if placed.pages is not None:
+                    moved = moved_offset_index(placed.pages, placed.start - placed.chunk.start)
+                    column |= {4: self._sink.position, 5: len(moved)}
+                    self._sink.append(moved)
+
+    def _row_group(self, number: int, group: _Group, columns: list[Fields]) -> Fields:
+        fields: Fields = {
+            1: columns,
+            2: sum(placed.chunk.uncompressed_size for placed in group.placed),
+            3: group.rows,
+            5: group.placed[0].start if group.placed else self._sink.position,
+            6: sum(placed.chunk.size for placed in group.placed),
+        }
+        if group.sorting:
+            fields[4] = group.sorting
+        if number <= _MOST_ORDINALS:
+            fields[7] = number
+        return fields
+
+
+def _taken(pick: Pick) -> _Placed:
+    chunk = pick.chunk
+    return _Placed(
+        chunk=chunk,
+        statistics=trusted_statistics(pick.input.footer, pick.column, chunk),
+        pages=pick.input.pages(pick.group, pick.column),
+        index=pick.input.column_index(pick.group, pick.column),
+        bloom=pick.input.bloom(chunk),
+    )
+
+
+def _column(placed: _Placed, leaf: Leaf) -> Fields:
+    """The description of a chunk in its new place, under its new name."""
+    chunk = placed.chunk
+    by = placed.start - chunk.start
+    meta: Fields = {number: chunk.meta[number] for number in (1, 2, 4, 5, 6, 7, 13, 16) if number in chunk.meta}
+    meta |= {3: list(leaf.path), 9: chunk.data_offset + by}
+    if chunk.dictionary_offset is not None:
+        meta[11] = chunk.dictionary_offset + by
+    if placed.statistics:
+        meta[12] = placed.statistics
+    if placed.bloom_start is not None:
+        meta[14] = placed.bloom_start
+        if 15 in chunk.meta:
+            meta[15] = chunk.meta[15]
+    return {2: 0, 3: meta}
+
+
+def _check_splits(groups: Sequence[RowGroup]) -> None:
+    """Every reader must find each row group in one split: starts ascend, and middles lie before the next start."""
+    starts = [group.chunks[0].start for group in groups if group.chunks]
+    middles = [start + group.size // 2 for start, group in zip(starts, groups, strict=False)]
+    for middle, start in zip(middles, starts[1:], strict=False):
+        if start <= middle:
+            raise AssertionError("a row group would be found in the wrong split")

@@ -1,0 +1,161 @@
+"""One file whose chunks may be copied: its footer, its indexes, and whether its sizes can be believed."""
+
+from functools import cached_property
+from typing import Any, Protocol
+
+from icepact.execute.parquet.errors import Damaged
+from icepact.execute.parquet.footer import Chunk, Footer, RowGroup, read_footer
+from icepact.execute.parquet.layout import COLUMN_INDEX
+from icepact.execute.parquet.pages import bloom_range, check_pages, offset_index
+from icepact.execute.parquet.thrift import Fields, is_known, read_struct
+from icepact.execute.parquet.trust import trusted_statistics, why_file_not_copied, why_not_copied
+
+TAIL = 64 * 1024
+"""Bytes read from the end of a file at first: its footer, and mostly its page indexes too."""
+
+
+class Source(Protocol):
+    """Bytes that can be read from anywhere."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        ...
+
+    def read(self, offset: int, length: int) -> bytes | memoryview:
+        """Exactly these bytes."""
+        ...
+
+    def tail(self, length: int) -> bytes | memoryview:
+        """The last bytes; all there are if they are fewer."""
+        ...
+
+
+class Memory:
+    """A file that was written into memory."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = memoryview(data).cast("B")
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return len(self._data)
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """Exactly these bytes."""
+        return self._data[offset : offset + length]
+
+    def tail(self, length: int) -> memoryview:
+        """The last bytes."""
+        return self._data[-length:]
+
+
+class Input:
+    """A Parquet file, opened to copy chunks from it."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        tail = source.tail(TAIL)
+        self.footer: Footer = read_footer(source.read, source.size, tail)
+        self._pages: dict[tuple[int, int], Fields | None] = {}
+        self._indexes: tuple[int, bytes | memoryview] | None = None
+
+    # -- indexes ------------------------------------------------------------------------------------
+
+    def pages(self, group: int, index: int) -> Fields | None:
+        """Page locations of a chunk; null if it has none, or none that hold."""
+        key = group, index
+        if key not in self._pages:
+            where = self.footer.row_groups[group]
+            chunk = where.chunks[index]
+            data = None if chunk.offset_index is None else self._near_footer(*chunk.offset_index)
+            self._pages[key] = None if data is None else offset_index(data, chunk, where.rows)
+        return self._pages[key]
+
+    def column_index(self, group: int, index: int) -> bytes | None:
+        """Statistics per page as written; null unless they are known, whole, and of a column that is ordered."""
+        chunk = self.footer.row_groups[group].chunks[index]
+        pages = self.pages(group, index)
+        if chunk.column_index is None or pages is None or 6 not in trusted_statistics(self.footer, index, chunk):
+            return None
+        data = self._near_footer(*chunk.column_index)
+        if data is None:
+            return None
+        try:
+            fields, _ = read_struct(data, COLUMN_INDEX)
+        except Damaged:
+            return None
+        whole = all(len(fields.get(number, ())) == len(pages[1]) for number in (1, 2, 3))
+        return bytes(data) if whole and is_known(fields) else None
+
+    def bloom(self, chunk: Chunk) -> bytes | memoryview | None:
+        """A chunk's bloom filter with its header."""
+        found = bloom_range(self.source.read, chunk, self.footer.start)
+        return None if found is None else self.source.read(*found)
+
+    def _near_footer(self, offset: int, length: int) -> bytes | memoryview | None:
+        """Bytes of the region between the row groups and the footer, which is fetched as a whole."""
+        if offset + length > self.footer.start:
+            return None
+        if self._indexes is None:
+            start = min((r[0] for r in self._index_ranges), default=self.footer.start)
+            self._indexes = start, self.source.read(start, self.footer.start - start)
+        start, data = self._indexes
+        return data[offset - start : offset - start + length] if offset >= start else None
+
+    @cached_property
+    def _index_ranges(self) -> list[tuple[int, int]]:
+        """Where the page indexes lie; one that claims to lie among the row groups is not listed."""
+        chunks = [chunk for group in self.footer.row_groups for chunk in group.chunks]
+        data_end = max((chunk.end for chunk in chunks), default=0)
+        ranges = [r for chunk in chunks for r in (chunk.offset_index, chunk.column_index) if r is not None]
+        return [r for r in ranges if r[0] >= data_end]
+
+    # -- may it be copied? -----------------------------------------------------------------------------
+
+    def why_not_copied(self, group: int, index: int, *, walk: bool) -> str | None:
+        """Why a chunk must be decoded; null if its bytes may be copied.
+
+        That its size is right is seen from its page locations; else by walking its page headers; without
+        `walk` (where reading means fetching) from what starts exactly where it ends.
+        """
+        where = self.footer.row_groups[group]
+        reason = why_not_copied(self.footer, where, index)
+        if reason is not None or self.pages(group, index) is not None:
+            return reason
+        chunk = where.chunks[index]
+        if not walk:
+            return None if chunk.end in self._starts else "nothing shows where it ends"
+        try:
+            check_pages(self.source.read, chunk)
+        except Damaged as error:
+            return str(error)
+        return None
+
+    @cached_property
+    def why_nothing_copied(self) -> str | None:
+        """Why no chunk of the file may be copied; null if chunks may."""
+        return why_file_not_copied(self.footer)
+
+    @cached_property
+    def _starts(self) -> frozenset[int]:
+        """Every place at which the footer says that something starts."""
+        starts = {self.footer.start}
+        for group in self.footer.row_groups:
+            for chunk in group.chunks:
+                starts.add(chunk.start)
+                starts.update(r[0] for r in (chunk.offset_index, chunk.column_index) if r is not None)
+                if chunk.bloom_offset is not None:
+                    starts.add(chunk.bloom_offset)
+        return frozenset(starts)
+
+
+def sorting_columns(group: RowGroup, place_of: dict[int, int]) -> list[Fields] | None:
+    """How a row group is sorted, in terms of the output's columns; null as soon as one is missing there."""
+    told = group.fields.get(4)
+    if not told or not is_known(told):
+        return None
+    if any(entry.get(1) not in place_of for entry in told):
+        return None
+    return [{**entry, 1: place_of[entry[1]]} for entry in told]
