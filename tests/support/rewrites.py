@@ -67,6 +67,7 @@ def rewrite(kind: str, before: Sequence[Sequence[Any]], after: Sequence[Sequence
         rows_observed=sum(len(values) for values in after),
         files=stored([(len(values), column(kind, values)) for values in after]),
         seconds=1.0,
+        methods={"spark": 1},
     )
 
 

@@ -1,19 +1,22 @@
 """Carrying out the steps of a plan: all units of all groups, several at a time in one Spark application."""
 
-import time
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
-from icepact.execute.rewriters.base import Rewriter, UnitResult
+from icepact.execute.rewriters.assemble import AssembleRewriter
+from icepact.execute.rewriters.base import Ended, Failed, Refused, Rewriter, Task, UnitResult
 from icepact.execute.rewriters.spark import SparkRewriter
 from icepact.iceberg.java import error_line
 from icepact.iceberg.staging import Staging
-from icepact.model.plan import Method, Plan, RewriteFiles, Unit
-from icepact.model.policy import Policy
+from icepact.model.plan import Method, Plan, RewriteFiles
 from icepact.model.progress import Progress, UnitDone
 from icepact.model.rewrite import Written
+
+_Future: TypeAlias = Future[Sequence[Ended]]
+_Batch: TypeAlias = tuple[Method, Sequence[Task]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,73 +44,123 @@ def unit_of_path(plan: Plan) -> dict[str, str]:
 
 def execute(plan: Plan, staging: Staging, progress: Progress) -> Executed:
     """Run every unit; a unit that fails costs its group, never the run."""
-    cores = staging.table.session.sparkContext.defaultParallelism
-    units = [
-        (step, unit, unit_id) for step in plan.steps for unit, unit_id in zip(step.units, unit_ids(step), strict=True)
-    ]
-    results: dict[str, UnitResult] = {}
-    seconds: dict[str, float] = {}
-    failed: dict[str, str] = {}
-    pool = ThreadPoolExecutor(max_workers=max(1, min(len(units), 2 * cores)), thread_name_prefix="icepact")
-    try:
-        running: dict[Future[tuple[UnitResult, float]], tuple[RewriteFiles, Unit, str]] = {}
-        for step, unit, unit_id in units:
-            work = _rewriter(step, staging)
-            running[pool.submit(_timed, staging, work, step, unit, unit_id, plan.policy, failed)] = (
-                step,
-                unit,
-                unit_id,
-            )
-        for future in as_completed(running):
-            step, unit, unit_id = running[future]
-            error = future.exception()
-            if error is not None:
-                failed.setdefault(step.group_id, error_line(error))
-            else:
-                results[unit_id], took = future.result()
-                seconds[step.group_id] = seconds.get(step.group_id, 0.0) + took
-            progress.advance(UnitDone(partition=step.partition, files=len(unit.files), bytes=unit.bytes))
-    except BaseException:  # interrupted: the jobs must not go on writing behind our back
-        pool.shutdown(wait=False, cancel_futures=True)
-        staging.cancel()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-    written = {step.group_id: _of_group(step, results, seconds) for step in plan.steps if step.group_id not in failed}
-    return Executed(written=written, failed=failed)
+    run = _Run(plan, staging, progress)
+    run.carry_out()
+    written = {
+        step.group_id: _of_group(step, run.results, run.fallbacks)
+        for step in plan.steps
+        if step.group_id not in run.failed
+    }
+    return Executed(written=written, failed=run.failed)
 
 
-def _rewriter(step: RewriteFiles, staging: Staging) -> Rewriter:
-    match step.method:
-        case Method.SPARK:
-            return SparkRewriter(staging)
-        case _:
-            assert_never(step.method)
+class _Run:
+    """The units of a plan under way, several Spark jobs at a time."""
+
+    def __init__(self, plan: Plan, staging: Staging, progress: Progress) -> None:
+        self._plan = plan
+        self._staging = staging
+        self._progress = progress
+        self._rewriters: dict[Method, Rewriter] = {}
+        self.results: dict[str, UnitResult] = {}
+        self.failed: dict[str, str] = {}
+        self.fallbacks: dict[str, str] = {}
+        """Groups of which another method did a part, and why."""
+
+    def carry_out(self) -> None:
+        cores = self._staging.table.session.sparkContext.defaultParallelism
+        pool = ThreadPoolExecutor(max_workers=max(2, 2 * cores), thread_name_prefix="icepact")
+        try:
+            running = self._submit(pool, self._tasks())
+            while running:
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    running |= self._finish(pool, future, running.pop(future))
+        except BaseException:  # interrupted: the jobs must not go on writing behind our back
+            pool.shutdown(wait=False, cancel_futures=True)
+            self._staging.cancel()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _tasks(self) -> dict[Method, list[Task]]:
+        tasks: dict[Method, list[Task]] = {}
+        for step in self._plan.steps:
+            for unit, unit_id in zip(step.units, unit_ids(step), strict=True):
+                tasks.setdefault(step.method, []).append(Task(step, unit, unit_id))
+        return tasks
+
+    def _submit(self, pool: ThreadPoolExecutor, tasks: Mapping[Method, list[Task]]) -> dict[_Future, _Batch]:
+        running: dict[_Future, _Batch] = {}
+        for method, some in tasks.items():
+            rewriter = self._rewriter(method)
+            for batch in rewriter.batches(some):
+                running[pool.submit(self._rewrite, rewriter, batch)] = method, batch
+        return running
+
+    def _rewriter(self, method: Method) -> Rewriter:
+        if method not in self._rewriters:
+            match method:
+                case Method.ASSEMBLE:
+                    self._rewriters[method] = AssembleRewriter(self._staging, self._plan)
+                case Method.SPARK:
+                    self._rewriters[method] = SparkRewriter(self._staging)
+                case _:
+                    assert_never(method)
+        return self._rewriters[method]
+
+    def _rewrite(self, rewriter: Rewriter, batch: Sequence[Task]) -> Sequence[Ended]:
+        if all(task.step.group_id in self.failed for task in batch):
+            return [Failed("another unit of this group failed") for _ in batch]
+        self._staging.tag_jobs()
+        return rewriter.rewrite(batch, self._plan.policy)
+
+    def _finish(self, pool: ThreadPoolExecutor, future: _Future, about: _Batch) -> dict[_Future, _Batch]:
+        """Take a batch's results; what was refused, or failed in company, is handed out again."""
+        method, batch = about
+        error = future.exception()
+        if error is not None:
+            if len(batch) > 1:  # one of them spoilt the job: each gets a job of its own
+                return {pool.submit(self._rewrite, self._rewriter(method), [task]): (method, [task]) for task in batch}
+            self._failed(batch[0], error_line(error))
+            return {}
+        again: list[Task] = []
+        for task, ended in zip(batch, future.result(), strict=True):
+            match ended:
+                case UnitResult():
+                    self.results[task.unit_id] = ended
+                    self._done(task)
+                case Refused(reason):
+                    self.fallbacks.setdefault(task.step.group_id, reason)
+                    again.append(task)
+                case Failed(reason):
+                    self._failed(task, reason)
+                case _:
+                    assert_never(ended)
+        return self._submit(pool, {Method.SPARK: again}) if again else {}
+
+    def _failed(self, task: Task, reason: str) -> None:
+        self.failed.setdefault(task.step.group_id, reason)
+        self._done(task)
+
+    def _done(self, task: Task) -> None:
+        self._progress.advance(
+            UnitDone(partition=task.step.partition, files=len(task.unit.files), bytes=task.unit.bytes)
+        )
 
 
-def _timed(
-    staging: Staging,
-    rewriter: Rewriter,
-    step: RewriteFiles,
-    unit: Unit,
-    unit_id: str,
-    policy: Policy,
-    failed: Mapping[str, str],
-) -> tuple[UnitResult, float]:
-    if step.group_id in failed:
-        raise RuntimeError("another unit of this group failed")
-    staging.tag_jobs()
-    started = time.monotonic()
-    result = rewriter.rewrite(step, unit, unit_id, policy)
-    return result, time.monotonic() - started
-
-
-def _of_group(step: RewriteFiles, results: Mapping[str, UnitResult], seconds: Mapping[str, float]) -> Written:
+def _of_group(step: RewriteFiles, results: Mapping[str, UnitResult], fallbacks: Mapping[str, str]) -> Written:
     units = [results[unit_id] for unit_id in unit_ids(step)]
     return Written(
         group_id=step.group_id,
         inputs=tuple(i for u in units for i in u.inputs),
         rows_observed=sum(u.rows_observed for u in units),
         files=tuple(f for u in units for f in u.files),
-        seconds=seconds[step.group_id],
+        seconds=sum(u.seconds for u in units),
+        methods=Counter(u.method.value for u in units),
+        fallback=fallbacks.get(step.group_id, ""),
+        copied_bytes=sum(u.copied_bytes for u in units),
+        encoded_bytes=sum(u.encoded_bytes for u in units),
+        requests=sum(u.requests for u in units),
+        transferred_bytes=sum(u.transferred_bytes for u in units),
     )

@@ -218,6 +218,9 @@ def _delete_file(file: Mapping[str, Any], number: int) -> DeleteFile:
         partition=_partition(file.get("partition", ())),
         sequence_number=number,
         referenced=file.get("referenced-data-file"),
+        format=file["file-format"].lower(),
+        file_size=file["file-size-in-bytes"],
+        equality_ids=tuple(file.get("equality-ids", ())),
     )
 
 

@@ -6,7 +6,7 @@ crash the files of a dead run are known by name.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from py4j.java_gateway import JavaMember
@@ -41,13 +41,22 @@ class Staging:
         told = columns[: max(1, MOST_STATISTICS // len(unit_of))]
         tasks = ScanTasks.with_stats(self.java, table.table, snapshot_id, list(unit_of), told)
         self._tasks_of = tasks.by_key(unit_of)
+        self._inputs = _input_facts(tasks, unit_of)
         self._written: dict[str, Any] = {}
+        self._described: dict[str, list[dict[str, Any]]] = {}
 
     def inputs(self, unit_id: str) -> list[InputFacts]:
         """What the manifests say of a unit's files."""
-        document = ScanTasks(self.java, self.table.table, self._tasks_of[unit_id]).document()
-        files = [task["data-file"] for task in document["file-scan-tasks"]]
-        return [InputFacts(path=f["file-path"], rows=f["record-count"], columns=_columns(f)) for f in files]
+        return self._inputs[unit_id]
+
+    def output_path(self, unit_id: str) -> str:
+        """Where a unit's output goes, up to what makes its name unique; in the partition of its inputs."""
+        file = self._tasks_of[unit_id].get(0).file()
+        spec = self.table.table.specs()[file.specId()]
+        locations = self._frozen.locationProvider()
+        if spec.isUnpartitioned():
+            return str(locations.newDataLocation(unit_id))
+        return str(locations.newDataLocation(spec, file.partition(), unit_id))
 
     def rewrite(self, unit_id: str, *, output_spec_id: int, max_file_size: int, shuffle_tasks: int) -> int:
         """Read a unit and write its rows; returns how many flowed.
@@ -100,12 +109,43 @@ class Staging:
         """A unit's new files, each with what its footer on storage says."""
         return [self._describe(file) for file in self._written[unit_id]]
 
+    def describe(self, unit_id: str, files: Sequence[WrittenFile], metrics: Sequence[Mapping[str, Any]]) -> None:
+        """Remember files that workers wrote, with what their footers say, as Iceberg's JSON has it."""
+        self._described[unit_id] = [
+            {
+                "spec-id": file.spec_id,
+                "content": "data",
+                "file-path": file.path,
+                "file-format": file.format,
+                "partition": list(file.partition),
+                "record-count": file.rows,
+                "file-size-in-bytes": file.size,
+                **told,
+            }
+            for file, told in zip(files, metrics, strict=True)
+        ]
+
     def java_files(self, unit_ids: list[str]) -> Any:
         """Java's own description of the new files, as a set for a commit."""
         files = self.java.jvm.java.util.HashSet()
+        described: list[dict[str, Any]] = []
         for unit_id in unit_ids:
-            files.addAll(self._written[unit_id])
+            if unit_id in self._described:
+                described += self._described[unit_id]
+            else:
+                files.addAll(self._written[unit_id])
+        if described:
+            files.addAll(self._parsed(described))
         return files
+
+    def _parsed(self, described: Sequence[Mapping[str, Any]]) -> Any:
+        """Files from their JSON, all at once."""
+        java = self.java
+        tasks = [{"data-file": file, "residual-filter": True} for file in described]
+        node = java.iceberg.util.JsonUtil.mapper().readTree(json.dumps({"file-scan-tasks": tasks}))
+        parser = java.iceberg.rest.responses.FetchScanTasksResponseParser
+        parsed = parser.fromJson(node, self.table.table.specs(), True).fileScanTasks()
+        return java.mapped(parsed, java.method("org.apache.iceberg.ContentScanTask", "file"))
 
     def _describe(self, file: Any) -> WrittenFile:
         java, table = self.java, self.table.table
@@ -122,7 +162,7 @@ class Staging:
             format=told["file-format"].lower(),
             stored_size=int(stored.getLength()),
             stored_rows=None if footer is None else footer["record-count"],
-            columns=None if footer is None else _columns(footer),
+            columns=None if footer is None else column_facts(footer),
         )
 
     def _footer(self, stored: Any, file_format: str) -> dict[str, Any] | None:
@@ -145,6 +185,16 @@ class Staging:
         )
         document: dict[str, Any] = from_json(str(java.iceberg.ContentFileParser.toJson(described, spec)))
         return document
+
+
+def _input_facts(tasks: ScanTasks, unit_of: Mapping[str, str]) -> dict[str, list[InputFacts]]:
+    """What the manifests say of all inputs, by unit; one document for all of them."""
+    found: dict[str, list[InputFacts]] = {unit_id: [] for unit_id in unit_of.values()}
+    for task in tasks.document()["file-scan-tasks"]:
+        file = task["data-file"]
+        path = file["file-path"]
+        found[unit_of[path]].append(InputFacts(path=path, rows=file["record-count"], columns=column_facts(file)))
+    return found
 
 
 def delete_files(table: IcebergTable, paths: list[str]) -> None:
@@ -224,7 +274,8 @@ def _static_get(java: Java, owner: str) -> Any:
     return JavaMember("get", None, f"z:{owner}", java.gateway._gateway_client)()
 
 
-def _columns(file: Mapping[str, Any]) -> ColumnFacts:
+def column_facts(file: Mapping[str, Any]) -> ColumnFacts:
+    """Counts and bounds in Iceberg's JSON of a file."""
     return ColumnFacts(
         nulls=_by_field(file.get("null-value-counts")),
         lower=_by_field(file.get("lower-bounds")),

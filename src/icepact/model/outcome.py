@@ -36,6 +36,18 @@ class GroupOutcome:
     bytes_in: int
     bytes_out: int
     seconds: float
+    """Work of all its units, added up."""
+    method_reason: str = ""
+    """Why this method; if it is not the planned one, why that could not do it."""
+    predicted_seconds: float = 0.0
+    copied_bytes: int = 0
+    """Bytes of row groups that were copied as they were."""
+    encoded_bytes: int = 0
+    """Bytes of row groups that were encoded anew."""
+    requests: int = 0
+    """Requests to an object store."""
+    transferred_bytes: int = 0
+    """Bytes that passed through the tasks, in either direction."""
 
     def to_dict(self) -> dict[str, Any]:
         """The group as it is printed with `--json`."""
@@ -69,6 +81,10 @@ class Outcome:
     methods: Mapping[str, int]
     """Groups by method."""
     groups: tuple[GroupOutcome, ...]
+    copied_bytes: int = 0
+    encoded_bytes: int = 0
+    requests: int = 0
+    transferred_bytes: int = 0
     error: str | None = None
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ from icepact.model.words import counted
 class Method(StrEnum):
     """How the files of a group are rewritten."""
 
+    ASSEMBLE = "assemble"
     SPARK = "spark"
 
 
@@ -30,6 +31,22 @@ class Unit:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Cost:
+    """What a method is predicted to take for a group."""
+
+    seconds: float
+    """Of work on one core."""
+    copied_bytes: int
+    encoded_bytes: int
+    requests: int
+    """To an object store."""
+
+    def to_dict(self) -> dict[str, int | float]:
+        """The cost as it is printed with `--json`."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RewriteFiles:
     """Rewrite one file group: inputs of one partition, or of old specs, replaced together or not at all."""
 
@@ -42,7 +59,11 @@ class RewriteFiles:
     """True if the inputs are of old specs: their rows are sorted into the partitions of the output spec."""
     units: tuple[Unit, ...]
     method: Method
+    method_reason: str
+    """Why this method."""
+    cost: Cost
     reason: str
+    """Why these files."""
     predicted_files: int
     predicted_bytes: int
     delete_records: int
@@ -67,6 +88,8 @@ class RewriteFiles:
             "output_spec_id": self.output_spec_id,
             "regroup": self.regroup,
             "method": self.method.value,
+            "method_reason": self.method_reason,
+            "cost": self.cost.to_dict(),
             "reason": self.reason,
             "input_files": len(self.files),
             "input_bytes": self.bytes,
@@ -169,8 +192,9 @@ class Plan:
         for step in self.steps:
             lines.append(
                 f"  {step.group_id}  {step.partition}: {counted(len(step.files), 'file')} "
-                f"({format_size(step.bytes)}) -> {step.predicted_files} by {step.method}; {step.reason}"
+                f"({format_size(step.bytes)}) -> {step.predicted_files}; {step.reason}"
             )
+            lines.append(f"         by {step.method}: {step.method_reason}")
         if self.left_out:
             lines.append("left out:")
         for entry in self.left_out:

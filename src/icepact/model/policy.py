@@ -28,6 +28,25 @@ class Strategy(StrEnum):
     SMALL_FILES = "small-files"
 
 
+class MethodWish(StrEnum):
+    """Which method the user wants."""
+
+    AUTO = "auto"
+    ASSEMBLE = "assemble"
+    SPARK = "spark"
+
+
+class Codec(StrEnum):
+    """Compression of new row groups."""
+
+    ZSTD = "zstd"
+    SNAPPY = "snappy"
+    GZIP = "gzip"
+    BROTLI = "brotli"
+    LZ4 = "lz4"
+    UNCOMPRESSED = "uncompressed"
+
+
 class Options(BaseModel):
     """One level of wishes: a request, a table's properties, or the configuration. All optional."""
 
@@ -54,6 +73,17 @@ class Options(BaseModel):
     where: Annotated[str | None, Field(min_length=1, description="Row filter that selects files.")] = None
     branch: Annotated[str | None, Field(min_length=1, description="Branch that is compacted.")] = None
     rewrite_all: Annotated[bool | None, Field(description="Rewrite every file, needed or not.")] = None
+    method: Annotated[MethodWish | None, Field(description="How files are rewritten; auto takes the cheapest.")] = None
+    codec: Annotated[
+        Codec | None, Field(description="Compression of new row groups; the table's own if not given.")
+    ] = None
+    compression_level: Annotated[int | None, Field(ge=-100, le=22, description="Level of the codec.")] = None
+    recode: Annotated[bool | None, Field(description="Encode row groups of another codec anew.")] = None
+    row_group_size: Annotated[OptionalSize, Field(description="Size that new row groups aim at.")] = None
+    min_row_group_size: Annotated[
+        OptionalSize, Field(description="Row groups below it are joined instead of copied.")
+    ] = None
+    task_memory: Annotated[OptionalSize, Field(description="Memory of one task's Python process.")] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -87,6 +117,17 @@ class Policy:
     where: str | None
     branch: str
     rewrite_all: bool
+    method: MethodWish
+    codec: Codec | None
+    """Null for what the table's properties say."""
+    compression_level: int | None
+    recode: bool
+    row_group_size: int | None
+    """Bytes; null for what the table's properties say."""
+    min_row_group_size: int
+    """Bytes; smaller row groups are joined, larger ones copied where nothing speaks against it."""
+    task_memory: int
+    """Bytes."""
     sources: Mapping[str, str]
     """Where each value came from: request, table property, configuration, table default, default."""
 
@@ -99,10 +140,11 @@ class Policy:
     def to_dict(self) -> dict[str, Any]:
         """The policy with its sources, as it is printed with `--json`."""
         values = {k: v for k, v in asdict(self).items() if k != "sources"}
-        return {**values, "strategy": self.strategy.value, "sources": dict(self.sources)}
+        plain = {k: v.value if isinstance(v, StrEnum) else v for k, v in values.items()}
+        return {**plain, "sources": dict(self.sources)}
 
 
-_NOT_LAYOUT = frozenset({"sources", "max_files", "max_bytes", "rewrite_all"})
+_NOT_LAYOUT = frozenset({"sources", "max_files", "max_bytes", "rewrite_all", "method", "task_memory"})
 
 
 def options(given: Mapping[str, Any], source: str = "request") -> Options:
@@ -159,6 +201,10 @@ _DEFAULTS = Options(
     max_group_files=10_000,
     branch="main",
     rewrite_all=False,
+    method=MethodWish.AUTO,
+    recode=False,
+    min_row_group_size=8 * 1024**2,
+    task_memory=1024**3,
 )
 
 

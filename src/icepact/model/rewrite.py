@@ -56,3 +56,14 @@ class Written:
     """Rows that flowed from the scan to the writer: what readers see."""
     files: tuple[WrittenFile, ...]
     seconds: float
+    """Work of all units, added up."""
+    methods: Mapping[str, int]
+    """Units by the method that really did them."""
+    fallback: str = ""
+    """Why the planned method could not do some of them; empty if it could."""
+    copied_bytes: int = 0
+    encoded_bytes: int = 0
+    requests: int = 0
+    """To an object store."""
+    transferred_bytes: int = 0
+    """Bytes that passed through the tasks, where the method counts them."""

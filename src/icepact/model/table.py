@@ -56,6 +56,12 @@ class DeleteFile(NamedTuple):
     sequence_number: int
     referenced: str | None
     """The one data file it belongs to, if it is bound to one."""
+    format: str = "parquet"
+    """parquet, orc, avro, or puffin for deletion vectors."""
+    file_size: int = 0
+    """Bytes of the whole file; for a deletion vector, of the Puffin file around it."""
+    equality_ids: tuple[int, ...] = ()
+    """Field ids of the key columns of an equality delete."""
 
     @property
     def key(self) -> tuple[str, int | None]:

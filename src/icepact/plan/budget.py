@@ -76,9 +76,18 @@ def _shrunk(
 ) -> RewriteFiles:
     if units == group.units:
         return group
+    share = sum(u.bytes for u in units) / max(1, group.bytes)
+    cost = replace(
+        group.cost,
+        seconds=round(group.cost.seconds * share, 3),
+        copied_bytes=int(group.cost.copied_bytes * share),
+        encoded_bytes=int(group.cost.encoded_bytes * share),
+        requests=int(group.cost.requests * share),
+    )
     return replace(
         group,
         units=units,
+        cost=cost,
         predicted_files=sum(outputs_of(u, policy) for u in units),
         predicted_bytes=sum(u.bytes for u in units),
         delete_records=delete_records((f for u in units for f in u.files), deletes),

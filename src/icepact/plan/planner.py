@@ -4,10 +4,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from icepact.model.plan import Before, LeftOut, Method, Plan, Prediction, RewriteFiles, Unit
+from icepact.model.plan import Before, LeftOut, Plan, Prediction, RewriteFiles, Unit
 from icepact.model.policy import Policy
+from icepact.model.rates import Rates
 from icepact.model.table import DataFile, LastRun, TableState, delete_records
 from icepact.plan.budget import within_budget
+from icepact.plan.methods import choose
 from icepact.plan.packing import outputs_of, pack, reading_order
 from icepact.plan.strategies import STRATEGIES, Choice
 
@@ -30,12 +32,13 @@ class _Verdict:
     left_out: tuple[LeftOut, ...] = ()
 
 
-def make_plan(state: TableState, policy: Policy) -> Plan:
-    """What to rewrite, and why everything else is left alone."""
+def make_plan(state: TableState, policy: Policy, rates: Rates | None = None) -> Plan:
+    """What to rewrite, how, and why everything else is left alone."""
+    rates = rates or Rates()
     groups: list[RewriteFiles] = []
     left_out: list[LeftOut] = []
     for place in _places(state):
-        verdict = _judge(state, policy, place)
+        verdict = _judge(state, policy, rates, place)
         groups.extend(verdict.groups)
         left_out.extend(verdict.left_out)
     steps, cut = within_budget(_most_saved_first(groups), state.deletes, policy)
@@ -90,7 +93,7 @@ def _spread(state: TableState) -> int:
     return max(1, sum(1 for spec, _ in state.by_partition if spec == state.spec_id))
 
 
-def _judge(state: TableState, policy: Policy, place: _Place) -> _Verdict:
+def _judge(state: TableState, policy: Policy, rates: Rates, place: _Place) -> _Verdict:
     """Candidates of one place, packed; refused, settled and useless work is left out with its reason."""
     files = place.files
 
@@ -109,7 +112,7 @@ def _judge(state: TableState, policy: Policy, place: _Place) -> _Verdict:
         choice = STRATEGIES[policy.strategy](files, state.deletes, policy)
     if not choice.files:
         return leave(choice.reason)
-    groups = tuple(_groups(state, policy, place, choice))
+    groups = tuple(_groups(state, policy, rates, place, choice))
     if not groups:
         return leave(f"packing would not leave fewer files ({choice.reason})")
     taken = {f.path for g in groups for f in g.files}
@@ -142,7 +145,7 @@ def _seen(sequence_number: int, last: LastRun) -> bool:
     return sequence_number <= last.pinned_sequence_number or sequence_number == last.sequence_number
 
 
-def _groups(state: TableState, policy: Policy, place: _Place, choice: Choice) -> Iterator[RewriteFiles]:
+def _groups(state: TableState, policy: Policy, rates: Rates, place: _Place, choice: Choice) -> Iterator[RewriteFiles]:
     """Groups of one place that leave fewer files or remove delete records."""
     if place.spread:
         # cut only where a group may not be larger: every further group leaves one more small file in each partition
@@ -161,13 +164,16 @@ def _groups(state: TableState, policy: Policy, place: _Place, choice: Choice) ->
             predicted = max(place.spread, math.ceil(size / policy.target_file_size))
         if predicted >= len(files) and not any(f.deletes for f in files) and not policy.rewrite_all:
             continue
+        chosen = choose(state, units_of_group, policy, rates, regroup=place.spread > 0)
         yield RewriteFiles(
             group_id="",
             partition=place.name,
             output_spec_id=state.spec_id,
             regroup=place.spread > 0,
             units=units_of_group,
-            method=Method.SPARK,
+            method=chosen.method,
+            method_reason=chosen.reason,
+            cost=chosen.cost,
             reason=choice.reason,
             predicted_files=predicted,
             predicted_bytes=size,

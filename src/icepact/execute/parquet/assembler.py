@@ -7,10 +7,11 @@ Bytes are moved in as few pieces as possible, and one footer is written for all.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from icepact.execute.parquet.footer import MAGIC, Chunk, Footer, RowGroup, footer_bytes
 from icepact.execute.parquet.input import Input, Memory, Source
+from icepact.execute.parquet.layout import PAGE_ENCODING
 from icepact.execute.parquet.pages import moved_offset_index
 from icepact.execute.parquet.schema import Leaf, leaves, tree
 from icepact.execute.parquet.thrift import Fields
@@ -36,8 +37,8 @@ class Sink(Protocol):
         """Add bytes."""
         ...
 
-    def copy(self, source: Source, offset: int, length: int) -> None:
-        """Add a range of a source."""
+    def copy(self, source: Any, offset: int, length: int) -> None:
+        """Add a range of a source, of the kind that the sink's own storage opens."""
         ...
 
 
@@ -52,6 +53,11 @@ class Pick(NamedTuple):
     def chunk(self) -> Chunk:
         """The chunk as its input describes it."""
         return self.input.footer.row_groups[self.group].chunks[self.column]
+
+    @property
+    def rows(self) -> int:
+        """Rows of the row group that the chunk is part of."""
+        return self.input.footer.row_groups[self.group].rows
 
 
 @dataclass(slots=True)
@@ -101,11 +107,12 @@ class Assembler:
         self._run: tuple[Source, int, int] | None = None
         self.copied_bytes = 0
         self.appended_bytes = 0
+        self._waiting_bytes = 0
 
     @property
     def size(self) -> int:
-        """Bytes of all chunks so far."""
-        return self.copied_bytes + self.appended_bytes
+        """Bytes of all chunks so far, those that wait included."""
+        return self.copied_bytes + self.appended_bytes + self._waiting_bytes
 
     @property
     def rows(self) -> int:
@@ -113,14 +120,23 @@ class Assembler:
         return sum(group.rows for group in self._groups)
 
     def add(self, rows: int, picks: Sequence[Pick], sorting: list[Fields] | None = None) -> None:
-        """Add a row group: one chunk for each column, in the order of the schema."""
+        """Add a row group: one chunk for each column, in the order of the schema.
+
+        An empty one adds nothing: not every reader can bear a row group without rows.
+        """
         if len(picks) != len(self.leaves):
             raise ValueError(f"{len(picks)} chunks for {len(self.leaves)} columns")
+        for pick, leaf in zip(picks, self.leaves, strict=True):
+            if pick.rows != rows or pick.chunk.physical != leaf.physical:
+                raise ValueError(f"a chunk does not fit {rows} rows of {leaf.path}")
+        if rows == 0:
+            return
         later = self._may_wait(picks)
         group = _Group(rows=rows, placed=[_taken(pick) for pick in picks], sorting=sorting)
         for placed, pick in zip(group.placed, picks, strict=True):
             if later and isinstance(pick.input.source, Memory):
                 placed.data = pick.input.source.read(pick.chunk.start, pick.chunk.size)
+                self._waiting_bytes += pick.chunk.size
             else:
                 self._place(placed, pick.input.source)
         self._groups.append(group)
@@ -197,6 +213,7 @@ class Assembler:
             for placed in group.placed:
                 if placed.data is not None:
                     self._append(placed, placed.data)
+                    self._waiting_bytes -= placed.chunk.size
         for group in self._groups:
             self._place_blooms(group)
         described = [[_column(p, leaf) for p, leaf in zip(g.placed, self.leaves, strict=True)] for g in self._groups]
@@ -262,7 +279,10 @@ def _column(placed: _Placed, leaf: Leaf) -> Fields:
     """The description of a chunk in its new place, under its new name."""
     chunk = placed.chunk
     by = placed.start - chunk.start
-    meta: Fields = {number: chunk.meta[number] for number in (1, 2, 4, 5, 6, 7, 13, 16) if number in chunk.meta}
+    meta: Fields = {number: chunk.meta[number] for number in (1, 2, 4, 5, 6, 7, 16) if number in chunk.meta}
+    counted = chunk.meta.get(13, [])
+    if counted and all(len(entry) == len(PAGE_ENCODING) for entry in counted):
+        meta[13] = counted
     meta |= {3: list(leaf.path), 9: chunk.data_offset + by}
     if chunk.dictionary_offset is not None:
         meta[11] = chunk.dictionary_offset + by

@@ -5,13 +5,15 @@ from typing import Any, Protocol
 
 from icepact.execute.parquet.errors import Damaged
 from icepact.execute.parquet.footer import Chunk, Footer, RowGroup, read_footer
-from icepact.execute.parquet.layout import COLUMN_INDEX
+from icepact.execute.parquet.layout import COLUMN_INDEX, SORTING_COLUMN
 from icepact.execute.parquet.pages import bloom_range, check_pages, offset_index
 from icepact.execute.parquet.thrift import Fields, is_known, read_struct
 from icepact.execute.parquet.trust import trusted_statistics, why_file_not_copied, why_not_copied
 
 TAIL = 64 * 1024
 """Bytes read from the end of a file at first: its footer, and mostly its page indexes too."""
+
+_BOUNDARY_ORDERS = range(3)
 
 
 class Source(Protocol):
@@ -56,7 +58,7 @@ class Input:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        tail = source.tail(TAIL)
+        tail = source.tail(min(TAIL, source.size))
         self.footer: Footer = read_footer(source.read, source.size, tail)
         self._pages: dict[tuple[int, int], Fields | None] = {}
         self._indexes: tuple[int, bytes | memoryview] | None = None
@@ -77,7 +79,9 @@ class Input:
         """Statistics per page as written; null unless they are known, whole, and of a column that is ordered."""
         chunk = self.footer.row_groups[group].chunks[index]
         pages = self.pages(group, index)
-        if chunk.column_index is None or pages is None or 6 not in trusted_statistics(self.footer, index, chunk):
+        if chunk.column_index is None or pages is None:
+            return None
+        if not {5, 6} <= trusted_statistics(self.footer, index, chunk).keys():
             return None
         data = self._near_footer(*chunk.column_index)
         if data is None:
@@ -86,8 +90,8 @@ class Input:
             fields, _ = read_struct(data, COLUMN_INDEX)
         except Damaged:
             return None
-        whole = all(len(fields.get(number, ())) == len(pages[1]) for number in (1, 2, 3))
-        return bytes(data) if whole and is_known(fields) else None
+        whole = all(len(fields.get(number, ())) == len(pages[1]) for number in (1, 2, 3, *({5, 8} & fields.keys())))
+        return bytes(data) if whole and fields.get(4) in _BOUNDARY_ORDERS and is_known(fields) else None
 
     def bloom(self, chunk: Chunk) -> bytes | memoryview | None:
         """A chunk's bloom filter with its header."""
@@ -121,12 +125,14 @@ class Input:
         `walk` (where reading means fetching) from what starts exactly where it ends.
         """
         where = self.footer.row_groups[group]
+        if where.rows == 0:
+            return None  # nothing of it is copied
         reason = why_not_copied(self.footer, where, index)
         if reason is not None or self.pages(group, index) is not None:
             return reason
         chunk = where.chunks[index]
         if not walk:
-            return None if chunk.end in self._starts else "nothing shows where it ends"
+            return None if chunk.size and chunk.end in self._starts else "nothing shows where it ends"
         try:
             check_pages(self.source.read, chunk)
         except Damaged as error:
@@ -144,7 +150,7 @@ class Input:
         starts = {self.footer.start}
         for group in self.footer.row_groups:
             for chunk in group.chunks:
-                starts.add(chunk.start)
+                starts.update((chunk.start, chunk.meta.get(11, 0)))  # an empty one has nothing but a dictionary
                 starts.update(r[0] for r in (chunk.offset_index, chunk.column_index) if r is not None)
                 if chunk.bloom_offset is not None:
                     starts.add(chunk.bloom_offset)
@@ -156,6 +162,6 @@ def sorting_columns(group: RowGroup, place_of: dict[int, int]) -> list[Fields] |
     told = group.fields.get(4)
     if not told or not is_known(told):
         return None
-    if any(entry.get(1) not in place_of for entry in told):
+    if any(entry.get(1) not in place_of or len(entry) != len(SORTING_COLUMN) for entry in told):
         return None
     return [{**entry, 1: place_of[entry[1]]} for entry in told]

@@ -36,6 +36,7 @@ STATISTICS: Table = {
     4: scalar(I64),
     7: scalar(BOOL),
     8: scalar(BOOL),
+    9: scalar(I64),
 }
 SIZE_STATISTICS: Table = {1: scalar(I64), 2: list_of(scalar(I64)), 3: list_of(scalar(I64))}
 PAGE_ENCODING: Table = {1: scalar(I32), 2: scalar(I32), 3: scalar(I32)}
@@ -90,6 +91,7 @@ COLUMN_INDEX: Table = {
     5: list_of(scalar(I64)),
     6: list_of(scalar(I64)),
     7: list_of(scalar(I64)),
+    8: list_of(scalar(I64)),
 }
 PAGE_HEADER: Table = {
     **{number: scalar(I32) for number in (1, 2, 3, 4)},

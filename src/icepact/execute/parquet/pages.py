@@ -1,7 +1,7 @@
 """Pages inside a chunk: do they add up, and where do they lie once the chunk has moved?"""
 
 from icepact.execute.parquet.errors import Damaged
-from icepact.execute.parquet.footer import Chunk, Read
+from icepact.execute.parquet.footer import MAGIC, Chunk, Read
 from icepact.execute.parquet.layout import (
     BLOOM_HEADER,
     DATA_PAGE,
@@ -80,7 +80,7 @@ def moved_offset_index(fields: Fields, by: int) -> bytes:
 def bloom_range(read: Read, chunk: Chunk, end: int) -> tuple[int, int] | None:
     """Offset and length of a chunk's bloom filter with its header; null if there is none that we understand."""
     offset = chunk.bloom_offset
-    if offset is None or offset >= end:
+    if offset is None or not len(MAGIC) <= offset < end:
         return None
     try:
         header, length = read_struct(read(offset, min(64, end - offset)), BLOOM_HEADER)

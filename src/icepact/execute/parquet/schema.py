@@ -10,6 +10,7 @@ from icepact.execute.parquet.thrift import UNKNOWN, Fields, is_known
 Logical = tuple[str | int | bool, ...]
 """What a value means: `("decimal", 12, 2)`, `("string",)`; `()` if there is no annotation."""
 
+_Levels = tuple[tuple[int, int | None], ...]
 _DEEPEST = 100
 _BY_NUMBER = {
     1: "string",
@@ -54,10 +55,10 @@ class Leaf:
     length: int
     """Bytes of a value; 0 unless the physical type is fixed."""
     logical: Logical
-    levels: tuple[tuple[int, int | None], ...]
+    levels: _Levels
     """Repetition and field id of every element from the top to the leaf: equal means that levels mean the same."""
     known: bool
-    """False if the element has something that we do not know."""
+    """False if the element, or one above it, has something that we do not know."""
 
     @property
     def repeated(self) -> bool:
@@ -111,13 +112,15 @@ def tree(elements: Sequence[Fields]) -> Node:
 
 def leaves(root: Node) -> list[Leaf]:
     """All columns with values, in the order of a row group's chunks."""
-    return list(_leaves(root, (), ()))
+    return list(_leaves(root, (), (), is_known(root.element)))
 
 
-def _leaves(node: Node, path: tuple[bytes, ...], levels: tuple[tuple[int, int | None], ...]) -> Iterator[Leaf]:
+def _leaves(node: Node, path: tuple[bytes, ...], levels: _Levels, known: bool) -> Iterator[Leaf]:
     for child in node.children:
         element = child.element
         here = (*path, child.name)
+        kind = logical(element)
+        understood = known and is_known(element) and "unknown" not in kind and element.get(3, REQUIRED) in range(3)
         down = (*levels, (element.get(3, REQUIRED), child.field_id))
         if 1 in element:
             physical = element[1]
@@ -126,12 +129,12 @@ def _leaves(node: Node, path: tuple[bytes, ...], levels: tuple[tuple[int, int | 
                 field_id=child.field_id,
                 physical=physical,
                 length=element.get(2, 0) if physical == FIXED else 0,
-                logical=logical(element),
+                logical=kind,
                 levels=down,
-                known=is_known(element) and 0 <= physical <= FIXED and element.get(3, REQUIRED) in range(3),
+                known=understood and 0 <= physical <= FIXED,
             )
         else:
-            yield from _leaves(child, here, down)
+            yield from _leaves(child, here, down, understood)
 
 
 def logical(element: Fields) -> Logical:
@@ -146,7 +149,7 @@ def logical(element: Fields) -> Logical:
 
 def _annotation(element: Fields) -> Logical:
     union: Fields = element.get(10, {})
-    if UNKNOWN in union or len(union) > 1:
+    if 10 in element and (UNKNOWN in union or len(union) != 1):
         return ("unknown",)
     for number, inner in union.items():
         return _of_union(number, inner)
@@ -175,7 +178,6 @@ def same_values(one: Leaf, other: Leaf) -> bool:
         and one.physical == other.physical
         and one.length == other.length
         and one.logical == other.logical
-        and "unknown" not in one.logical
         and same_levels(one, other)
     )
 

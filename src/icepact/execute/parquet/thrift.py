@@ -24,6 +24,7 @@ Fields = dict[int, Any]
 UNKNOWN = -1
 """Key of the mark that a struct holds something that its table does not list."""
 _DEEPEST = 64
+_LIMITS = {I16: 1 << 15, I32: 1 << 31, I64: 1 << 63}
 
 
 def scalar(wire: int) -> Kind:
@@ -90,6 +91,12 @@ class _Reader:
         value = self.varint()
         return (value >> 1) ^ -(value & 1)
 
+    def sized(self, wire: int) -> int:
+        value, limit = self.number(), _LIMITS[wire]
+        if not -limit <= value < limit:
+            raise Damaged("a number does not fit its type")
+        return value
+
     def binary(self) -> bytes:
         length = self.varint()
         end = self.at + length
@@ -120,8 +127,8 @@ class _Reader:
             fields[last] = (wire == TRUE) if kind[0] == BOOL else self.value(wire, kind[1], fields)
 
     def value(self, wire: int, inside: Any, owner: Fields) -> Any:
-        if wire in (I32, I64, I16):
-            return self.number()
+        if wire in _LIMITS:
+            return self.sized(wire)
         if wire == BINARY:
             return self.binary()
         if wire == STRUCT:
@@ -163,9 +170,8 @@ class _Reader:
             return []
         if expected == STRUCT:
             return [self.struct(inside) for _ in range(size)]
-        if expected in (I32, I64, I16):
-            number = self.number
-            return [number() for _ in range(size)]
+        if expected in _LIMITS:
+            return [self.sized(expected) for _ in range(size)]
         if expected == BOOL:
             return [self.byte() == TRUE for _ in range(size)]
         return [self.value(expected, inside, owner) for _ in range(size)]

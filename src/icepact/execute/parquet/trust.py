@@ -18,35 +18,49 @@ from icepact.execute.parquet.layout import (
     INT96,
 )
 from icepact.execute.parquet.schema import Leaf
-from icepact.execute.parquet.thrift import Fields, is_known
+from icepact.execute.parquet.thrift import UNKNOWN, Fields, is_known
 
-_WRITER = re.compile(r"^(?P<name>.+?) version (?P<version>\d+(?:\.\d+)*)", re.DOTALL)
+_WRITER = re.compile(r"\s*(?P<name>\S+)(?:\s+version\s+(?P<version>[0-9]{1,9}(?:\.[0-9]{1,9})*))?")
 _OLDEST: Mapping[str, tuple[int, ...]] = {"parquet-mr": (1, 10), "parquet-cpp": (1, 5), "parquet-cpp-arrow": (1,)}
 _KNOWN_CODECS = frozenset(CODECS.values())
 _UNORDERED = frozenset({"interval", "unknown", "null"})
 _MOST_STATISTICS = 4096
+_REQUIRED = frozenset({1, 2, 3, 4, 5, 6, 7, 9})
+"""Fields that every description of a column must have."""
+_FLOATS = {FLOAT: "<f", DOUBLE: "<d"}
 
 
 def old_writer(footer: Footer) -> str | None:
     """Why the writer of a file is not trusted with its bytes; null if it is."""
-    if not footer.created_by:
-        return "nobody knows who wrote it"
     match = _WRITER.match(footer.created_by)
-    oldest = _OLDEST.get(match["name"].strip()) if match else None
-    if match and oldest and tuple(int(part) for part in match["version"].split(".")) < oldest:
-        return f"written by {match['name']} {match['version']}"
-    return None
+    if match is None:
+        return "nobody knows who wrote it"
+    name, version = match["name"], match["version"]
+    oldest = _OLDEST.get(name)
+    if oldest is None:
+        return None
+    if version is None:
+        return f"written by {name} of no known version"
+    return f"written by {name} {version}" if tuple(int(part) for part in version.split(".")) < oldest else None
 
 
 def why_not_copied(footer: Footer, group: RowGroup, index: int) -> str | None:
     """Why a chunk must be decoded; null if its bytes may be copied."""
     chunk, leaf = group.chunks[index], footer.leaves[index]
+    if not leaf.known or not is_known(chunk.fields) or UNKNOWN in group.fields:
+        return "it has parts that icepact does not know"
+    if 1 in chunk.fields:
+        return "it lies in another file"
+    if not chunk.meta.keys() >= _REQUIRED or chunk.uncompressed_size < 0:
+        return "its description is not whole"
+    if chunk.meta[3] != list(leaf.path):
+        return "its description is that of another column"
+    return _why_not_readable(chunk, leaf, group.rows)
+
+
+def _why_not_readable(chunk: Chunk, leaf: Leaf, rows: int) -> str | None:
     reason: str | None = None
-    if not leaf.known or not is_known(chunk.fields):
-        reason = "it has parts that icepact does not know"
-    elif 1 in chunk.fields:
-        reason = "it lies in another file"
-    elif chunk.codec not in _KNOWN_CODECS:
+    if chunk.codec not in _KNOWN_CODECS:
         reason = f"its codec {chunk.codec} is not known"
     elif not ENCODINGS.issuperset(chunk.encodings):
         reason = "its encoding is not known"
@@ -54,7 +68,7 @@ def why_not_copied(footer: Footer, group: RowGroup, index: int) -> str | None:
         reason = "it holds INT96"
     elif chunk.physical != leaf.physical:
         reason = "its type is not that of its schema"
-    elif not leaf.repeated and chunk.values != group.rows:
+    elif not leaf.repeated and chunk.values != rows:
         reason = "its values are not as many as the rows"
     return reason
 
@@ -75,6 +89,8 @@ def trusted_statistics(footer: Footer, index: int, chunk: Chunk) -> Fields:
     kept: Fields = {}
     if 0 <= told.get(3, -1) <= chunk.values:
         kept[3] = told[3]
+    if _float_form(leaf) is not None and 0 <= told.get(9, -1) <= chunk.values:
+        kept[9] = told[9]
     if footer.ordered(index) and sortable(leaf) and old_writer(footer) is None:
         if usable_bound(leaf, told.get(5)):
             kept |= {number: told[number] for number in (5, 7) if number in told}
@@ -88,13 +104,16 @@ def sortable(leaf: Leaf) -> bool:
     return leaf.physical != INT96 and not _UNORDERED.intersection(map(str, leaf.logical))
 
 
+def _float_form(leaf: Leaf) -> str | None:
+    return "<e" if leaf.logical == ("float16",) else _FLOATS.get(leaf.physical)
+
+
 def usable_bound(leaf: Leaf, bound: bytes | None) -> bool:
     """True if a bound says something: present, not NaN, of the right length."""
     if bound is None or len(bound) > _MOST_STATISTICS:
         return False
-    if leaf.physical == FLOAT:
-        return len(bound) == 4 and not math.isnan(struct.unpack("<f", bound)[0])
-    if leaf.physical == DOUBLE:
-        return len(bound) == 8 and not math.isnan(struct.unpack("<d", bound)[0])
+    form = _float_form(leaf)
+    if form is not None:
+        return len(bound) == struct.calcsize(form) and not math.isnan(struct.unpack(form, bound)[0])
     lengths = {0: 1, 1: 4, 2: 8}
     return leaf.physical not in lengths or len(bound) == lengths[leaf.physical]

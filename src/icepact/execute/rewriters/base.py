@@ -1,23 +1,71 @@
 """What every rewriter does."""
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from icepact.model.plan import RewriteFiles, Unit
+from icepact.model.plan import Method, RewriteFiles, Unit
 from icepact.model.policy import Policy
 from icepact.model.rewrite import InputFacts, WrittenFile
 
+LEEWAY = 1.1
+"""How far above an equal share a piece of a split file may grow, so that no tiny rest remains."""
 
-class UnitResult(NamedTuple):
+
+class Task(NamedTuple):
+    """One unit of a group, to be rewritten."""
+
+    step: RewriteFiles
+    unit: Unit
+    unit_id: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnitResult:
     """What one unit read and wrote."""
 
-    inputs: list[InputFacts]
+    inputs: Sequence[InputFacts]
     rows_observed: int
-    files: list[WrittenFile]
+    """Rows that readers see of the inputs."""
+    files: Sequence[WrittenFile]
+    method: Method
+    seconds: float = 0.0
+    copied_bytes: int = 0
+    encoded_bytes: int = 0
+    requests: int = 0
+    transferred_bytes: int = 0
+    """Bytes that passed through the tasks, in either direction, where the method counts them."""
+
+
+class Refused(NamedTuple):
+    """A unit that this method cannot do; another one can."""
+
+    reason: str
+
+
+class Failed(NamedTuple):
+    """A unit that failed for good."""
+
+    reason: str
+
+
+Ended = UnitResult | Refused | Failed
 
 
 class Rewriter(Protocol):
-    """Rewrites one unit of a group; called from several threads at once."""
+    """Rewrites units; called from several threads at once."""
 
-    def rewrite(self, step: RewriteFiles, unit: Unit, unit_id: str, policy: Policy) -> UnitResult:
-        """Write the unit's surviving rows into new files."""
+    def batches(self, tasks: Sequence[Task]) -> Sequence[Sequence[Task]]:
+        """Which tasks are handed over together: one Spark job each."""
         ...
+
+    def rewrite(self, tasks: Sequence[Task], policy: Policy) -> Sequence[Ended]:
+        """Write the surviving rows of each unit into new files; one answer for each task, in order."""
+        ...
+
+
+def largest_output(unit: Unit, policy: Policy) -> int:
+    """The maximum; for a lone input above it, an equal share of the fewest pieces below the maximum."""
+    pieces = math.ceil(unit.bytes / policy.max_file_size)
+    return min(policy.max_file_size, int(unit.bytes / pieces * LEEWAY)) if pieces > 1 else policy.max_file_size

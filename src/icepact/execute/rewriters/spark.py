@@ -1,15 +1,14 @@
 """Method `spark`: a staged Iceberg scan, written back by Spark. Any format, any delete, lineage kept."""
 
-import math
+import time
+from collections.abc import Sequence
 
-from icepact.execute.rewriters.base import UnitResult
+from icepact.execute.rewriters.base import Ended, Task, UnitResult, largest_output
 from icepact.iceberg.staging import Staging
-from icepact.model.plan import RewriteFiles, Unit
+from icepact.model.plan import Method
 from icepact.model.policy import Policy
 
 MOST_SHUFFLE_TASKS = 2000
-LEEWAY = 1.1
-"""How far above an equal share a piece of a split file may grow, so that no tiny rest remains."""
 
 
 class SparkRewriter:
@@ -22,22 +21,31 @@ class SparkRewriter:
     def __init__(self, staging: Staging) -> None:
         self._staging = staging
 
-    def rewrite(self, step: RewriteFiles, unit: Unit, unit_id: str, policy: Policy) -> UnitResult:
-        """Write the unit's surviving rows into new files."""
-        tasks = 0
-        if step.regroup:
+    def batches(self, tasks: Sequence[Task]) -> Sequence[Sequence[Task]]:
+        """Each alone."""
+        return [[task] for task in tasks]
+
+    def rewrite(self, tasks: Sequence[Task], policy: Policy) -> Sequence[Ended]:
+        """Write the surviving rows of each unit into new files."""
+        return [self._one(task, policy) for task in tasks]
+
+    def _one(self, task: Task, policy: Policy) -> UnitResult:
+        started = time.monotonic()
+        shuffle = 0
+        if task.step.regroup:
             cores = self._staging.table.session.sparkContext.defaultParallelism
-            tasks = min(MOST_SHUFFLE_TASKS, max(cores, unit.bytes // policy.target_file_size))
+            shuffle = min(MOST_SHUFFLE_TASKS, max(cores, task.unit.bytes // policy.target_file_size))
         rows = self._staging.rewrite(
-            unit_id,
-            output_spec_id=step.output_spec_id,
-            max_file_size=policy.target_file_size if tasks else _largest_output(unit, policy),
-            shuffle_tasks=tasks,
+            task.unit_id,
+            output_spec_id=task.step.output_spec_id,
+            max_file_size=policy.target_file_size if shuffle else largest_output(task.unit, policy),
+            shuffle_tasks=shuffle,
         )
-        return UnitResult(self._staging.inputs(unit_id), rows, self._staging.written(unit_id))
-
-
-def _largest_output(unit: Unit, policy: Policy) -> int:
-    """The maximum; for a lone input above it, an equal share of the fewest pieces below the maximum."""
-    pieces = math.ceil(unit.bytes / policy.max_file_size)
-    return min(policy.max_file_size, int(unit.bytes / pieces * LEEWAY)) if pieces > 1 else policy.max_file_size
+        return UnitResult(
+            inputs=self._staging.inputs(task.unit_id),
+            rows_observed=rows,
+            files=self._staging.written(task.unit_id),
+            method=Method.SPARK,
+            seconds=time.monotonic() - started,
+            encoded_bytes=task.unit.bytes,
+        )

@@ -1,0 +1,79 @@
+"""Which rows of a file are gone, and so which row groups are touched."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from icepact.execute.assemble.errors import NotAssembled
+from icepact.execute.assemble.ranges import column_range, constant_of, default_of
+from icepact.execute.assemble.view import View
+from icepact.execute.deletes.cache import DeleteCache
+from icepact.execute.deletes.equality import KeySet
+from icepact.execute.deletes.files import columns_by_id
+from icepact.model.table import DeleteKind
+
+Mask = NDArray[np.bool_]
+
+
+class Deleted:
+    """The deletes of one file, asked row group by row group."""
+
+    def __init__(self, view: View, cache: DeleteCache) -> None:
+        self._view = view
+        refs = view.file.deletes
+        by_position = [ref for ref in refs if ref.kind is not DeleteKind.EQUALITY]
+        by_key = [ref for ref in refs if ref.kind is DeleteKind.EQUALITY]
+        self._positions = cache.positions(by_position, view.file.path)
+        self._key_sets: Sequence[KeySet] = ()
+        if by_key:
+            ids = {i for ref in by_key for i in ref.equality_ids}
+            self._key_sets = cache.key_sets(by_key, view.context.types, {i: default_of(view, i) for i in ids})
+        self._file: pq.ParquetFile | None = None
+
+    def keep(self, group: int) -> Mask | None:
+        """Which rows of a row group survive; null if all do."""
+        where = self._view.input.footer.row_groups[group]
+        first, last = np.searchsorted(self._positions, [where.first_row, where.first_row + where.rows])
+        if first == last and not self._key_sets:
+            return None
+        gone = np.zeros(where.rows, dtype=bool)
+        gone[self._positions[first:last] - where.first_row] = True
+        for keys in self._key_sets:
+            if self._may_match(keys, group):
+                gone |= keys.matches(self._key_columns(keys, group), where.rows)
+        return ~gone if gone.any() else None
+
+    def _may_match(self, keys: KeySet, group: int) -> bool:
+        return keys.may_match({i: column_range(self._view, group, i) for i in keys.field_ids})
+
+    def _key_columns(self, keys: KeySet, group: int) -> dict[int, Any]:
+        """The key columns of a row group; of one that the file lacks, its constant."""
+        view = self._view
+        places = {leaf.field_id: n for n, leaf in enumerate(view.leaves)}
+        held = sorted(places[i] for i in keys.field_ids if i in places)
+        columns: dict[int, Any] = {}
+        for field_id in keys.field_ids:
+            if field_id not in places:
+                if not view.lacks(field_id):
+                    raise NotAssembled("a key column was added inside a struct that the file has")
+                columns[field_id] = constant_of(view, field_id)
+        if held:
+            columns |= self._read(group, held, keys.field_ids)
+        return columns
+
+    def _read(self, group: int, held: list[int], ids: Sequence[int]) -> dict[int, Any]:
+        view = self._view
+        if self._file is None:
+            self._file = pq.ParquetFile(view.source.arrow(), pre_buffer=False, coerce_int96_timestamp_unit="us")
+        where = view.input.footer.row_groups[group]
+        view.source.preload([(where.chunks[n].start, where.chunks[n].size) for n in held])
+        table = self._file.reader.read_row_groups([group], held, use_threads=False)
+        if view.has_ids:
+            return columns_by_id(table, ids)
+        if any(len(view.leaves[n].path) > 1 for n in held):
+            raise NotAssembled("a key column is inside a struct of a file without field ids")
+        found = {view.leaves[n].field_id: table.column(number) for number, n in enumerate(held)}
+        return {field_id: column for field_id, column in found.items() if field_id is not None}

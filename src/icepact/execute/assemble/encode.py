@@ -1,0 +1,150 @@
+"""Row groups that are encoded anew: decoded rows in, one Parquet row group in memory out.
+
+Dictionaries that a file had are kept, pruned to the values that are still used: a deleted value must not
+survive in a dictionary page.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from icepact.execute.assemble.errors import NotAssembled
+from icepact.execute.assemble.target import Target
+from icepact.execute.assemble.work import Writing
+from icepact.execute.parquet.input import Input, Memory
+from icepact.execute.parquet.schema import same_levels
+
+_LARGEST_OF_ROWS = 0.6
+"""A dictionary with more entries per row than this saves nothing."""
+
+
+def column_name(field_id: int) -> str:
+    """Names in memory: unique and without dots, whatever the table's columns are called."""
+    return f"c{field_id}"
+
+
+def leaf_paths(schema: pa.Schema) -> list[str]:
+    """The paths of all leaves as the writer names them."""
+    return [path for field in schema for path in _paths(field.name, field.type)]
+
+
+def _paths(path: str, kind: pa.DataType) -> list[str]:
+    if pa.types.is_struct(kind):
+        return [deeper for child in kind for deeper in _paths(f"{path}.{child.name}", child.type)]
+    if pa.types.is_list(kind):
+        return _paths(f"{path}.list.element", kind.value_type)
+    if pa.types.is_map(kind):
+        return [*_paths(f"{path}.key_value.key", kind.key_type), *_paths(f"{path}.key_value.value", kind.item_type)]
+    return [path]
+
+
+class Encoder:
+    """Writes tables of the target's columns as single row groups."""
+
+    def __init__(self, target: Target, writing: Writing) -> None:
+        self._target = target
+        self._writing = writing
+        fields = zip(target.arrow, target.fields, strict=True)
+        self.schema = pa.schema([field.with_name(column_name(told["id"])) for field, told in fields])
+
+    def encode(self, table: pa.Table, dictionaries: frozenset[str], encodings: Mapping[str, str]) -> Input:
+        """One row group. `dictionaries` and `encodings` say how the sources held their columns, by path."""
+        table = _pruned(table)
+        columns, in_dictionary = [], set(dictionaries)
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if pa.types.is_dictionary(column.type):
+                if self._worth_it(column):
+                    in_dictionary.add(name)
+                else:
+                    in_dictionary.discard(name)
+                    column = column.cast(column.type.value_type)
+            columns.append(column)
+        schema = pa.schema([f.with_type(c.type) for f, c in zip(self.schema, columns, strict=True)])
+        return self.write(pa.Table.from_arrays(columns, schema=schema), frozenset(in_dictionary), encodings)
+
+    def _worth_it(self, column: pa.ChunkedArray) -> bool:
+        dictionary = column.chunk(0).dictionary if column.num_chunks else None
+        if dictionary is None:
+            return False
+        return dictionary.nbytes <= self._writing.dictionary_bytes and len(dictionary) <= max(
+            1, _LARGEST_OF_ROWS * len(column)
+        )
+
+    def write(self, table: pa.Table, dictionaries: frozenset[str], encodings: Mapping[str, str]) -> Input:
+        """One row group of columns that are a part of the target, or all of it."""
+        sink = pa.BufferOutputStream()
+        options = self._options(table.schema, dictionaries, encodings, rows=table.num_rows)
+        with pq.ParquetWriter(sink, table.schema, **options) as writer:
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+        return Input(Memory(sink.getvalue()))
+
+    def _options(
+        self, schema: pa.Schema, dictionaries: frozenset[str], encodings: Mapping[str, str], *, rows: int
+    ) -> dict[str, Any]:
+        writing = self._writing
+        blooms = {
+            column_name(field_id): {
+                "fpp": chance,
+                "ndv": _distinct(chance, expected or rows, rows, writing.bloom_bytes),
+            }
+            for field_id, (chance, expected) in writing.blooms.items()
+            if column_name(field_id) in schema.names
+        }
+        plain = {path: encoding for path, encoding in encodings.items() if path not in dictionaries}
+        return {
+            "version": "2.6",
+            "compression": "none" if writing.codec == "uncompressed" else writing.codec.removesuffix("_raw"),
+            "compression_level": writing.level,
+            "use_dictionary": sorted(dictionaries),
+            "column_encoding": plain or None,
+            "store_schema": False,
+            "store_decimal_as_integer": True,
+            "write_page_index": True,
+            "data_page_size": writing.page_bytes,
+            "max_rows_per_page": writing.page_rows,
+            "dictionary_pagesize_limit": writing.dictionary_bytes,
+            "bloom_filter_options": blooms or None,
+        }
+
+    def check(self, encoded: Input) -> None:
+        """What was encoded must mean what the target's schema says of it, leaf by leaf."""
+        found = encoded.footer.leaves
+        for mine, wanted in zip(found, self._target.leaves, strict=True):
+            alike = mine.physical == wanted.physical and mine.length == wanted.length and same_levels(mine, wanted)
+            if not alike or (mine.logical != wanted.logical and wanted.logical != ("uuid",)):
+                raise NotAssembled(f"{b'.'.join(wanted.path).decode()} cannot be encoded as Iceberg wants it")
+
+
+def _distinct(chance: float, expected: int, rows: int, most_bytes: int) -> int:
+    """Distinct values for which a bloom filter is made: not more than rows, nor than fit into its largest size."""
+    bits_per_value = -8 / math.log(1 - chance ** (1 / 8))
+    return max(1, min(expected, rows, int(8 * most_bytes / bits_per_value)))
+
+
+def _pruned(table: pa.Table) -> pa.Table:
+    """Dictionaries with only the values in use, one for all chunks of a column."""
+    columns = [_pruned_column(c) if pa.types.is_dictionary(c.type) else c for c in table.columns]
+    return pa.table(columns, names=table.column_names).unify_dictionaries()
+
+
+def _pruned_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    chunks = [_pruned_chunk(chunk) for chunk in column.chunks]
+    return pa.chunked_array(chunks, type=pa.dictionary(pa.int32(), column.type.value_type))
+
+
+def _pruned_chunk(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
+    indices = chunk.indices
+    valid = indices.drop_null().to_numpy() if indices.null_count else indices.to_numpy()
+    used = np.zeros(len(chunk.dictionary), dtype=bool)
+    used[valid] = True
+    if used.all():
+        return chunk
+    places = np.cumsum(used, dtype=np.int32) - 1
+    mask = indices.is_null().to_numpy(zero_copy_only=False) if indices.null_count else None
+    filled = indices.fill_null(0).to_numpy() if indices.null_count else valid
+    moved = places[filled] if len(places) else np.zeros(len(filled), dtype=np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(moved, mask=mask), chunk.dictionary.filter(pa.array(used)))

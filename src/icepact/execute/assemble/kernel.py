@@ -1,0 +1,158 @@
+"""One unit from beginning to end: open, decide, copy or encode, write."""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pyarrow as pa
+
+from icepact.execute.assemble.decode import Decoder
+from icepact.execute.assemble.deleted import Deleted
+from icepact.execute.assemble.encode import Encoder
+from icepact.execute.assemble.errors import NotAssembled
+from icepact.execute.assemble.extras import picks
+from icepact.execute.assemble.output import Outputs
+from icepact.execute.assemble.rows import Rows
+from icepact.execute.assemble.segments import Segment, segments
+from icepact.execute.assemble.target import Target, make_target
+from icepact.execute.assemble.view import View
+from icepact.execute.assemble.work import TaskContext, UnitReport, UnitWork
+from icepact.execute.deletes.cache import DeleteCache
+from icepact.execute.deletes.errors import UnsupportedDelete
+from icepact.execute.parquet.errors import Damaged
+from icepact.execute.parquet.input import sorting_columns
+from icepact.execute.storage.base import Storage
+
+
+def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: DeleteCache, attempt: str) -> UnitReport:
+    """Rewrite one unit. Whatever goes wrong, no file of it is left behind."""
+    started = time.monotonic()
+    before = storage.traffic
+    target = make_target(context.schema, lineage=context.lineage)
+    outputs = Outputs(storage, target, context, f"{work.output}-{attempt}", work.max_file_size)
+    try:
+        unit = _Unit(work, context, target, storage, cache, outputs)
+        unit.run()
+    except BaseException:
+        with suppress(Exception):
+            outputs.abort()
+        raise
+    finally:
+        pa.default_memory_pool().release_unused()
+    after = storage.traffic
+    rows_read = sum(file.rows for file in work.inputs)
+    return UnitReport(
+        unit_id=work.unit_id,
+        outputs=tuple(outputs.written),
+        rows_read=rows_read,
+        rows_deleted=unit.rows_deleted,
+        copied_bytes=outputs.copied_bytes,
+        encoded_bytes=outputs.encoded_bytes,
+        requests=after.requests - before.requests,
+        transferred_bytes=after.bytes_read + after.bytes_written - before.bytes_read - before.bytes_written,
+        seconds=time.monotonic() - started,
+    )
+
+
+def attempted(work: UnitWork, context: TaskContext, storage: Storage, cache: DeleteCache, attempt: str) -> UnitReport:
+    """As `assemble`, but what another method can do, or nobody, is told instead of raised."""
+    try:
+        return assemble(work, context, storage, cache, attempt)
+    except (NotAssembled, UnsupportedDelete, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        return UnitReport(unit_id=work.unit_id, refused=_line(error))
+    except Damaged as error:
+        return UnitReport(unit_id=work.unit_id, failed=_line(error))
+
+
+def _line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+class _Unit:
+    """A unit under way."""
+
+    def __init__(
+        self,
+        work: UnitWork,
+        context: TaskContext,
+        target: Target,
+        storage: Storage,
+        cache: DeleteCache,
+        outputs: Outputs,
+    ) -> None:
+        self._work = work
+        self._context = context
+        self._target = target
+        self._storage = storage
+        self._cache = cache
+        self._outputs = outputs
+        self._encoder = Encoder(target, context.writing)
+        self._rows = Rows(target, context.writing, self._encoder, outputs)
+        self._lone: Segment | None = None
+        self._open: list[View] = []
+        self._copied_from: set[View] = set()
+        self._decoder: Decoder | None = None
+        self._walk = not outputs.splices
+        self.rows_deleted = 0
+
+    def run(self) -> None:
+        try:
+            for segment in self._segments():
+                self._do(segment)
+            self._settle_lone()
+            self._rows.flush()
+            self._outputs.finish()
+        finally:
+            for view in self._open:
+                view.source.close()
+
+    def _segments(self) -> Iterator[Segment]:
+        """All segments in order; a file is closed once it is decoded, or at the end if it was copied from."""
+        for file in self._work.inputs:
+            view = View(file, self._storage.open(file.path, file.size), self._target, self._context)
+            self._open.append(view)
+            survived = 0
+            for segment in segments(view, Deleted(view, self._cache), self._context.writing, walk=self._walk):
+                survived += segment.rows
+                yield segment
+            self.rows_deleted += file.rows - survived
+            if self._lone is None or self._lone.view is not view:
+                self._close(view)
+
+    def _close(self, view: View) -> None:
+        if view not in self._copied_from:
+            view.source.close()
+            self._open.remove(view)
+
+    def _do(self, segment: Segment) -> None:
+        if segment.copied:
+            self._settle_lone()
+            self._rows.flush()
+            self._copy(segment)
+        elif segment.copyable and self._rows.empty and self._lone is None:
+            self._lone = segment
+        else:
+            lone, self._lone = self._lone, None
+            if lone is not None:
+                self._take(lone)
+                if lone.view is not segment.view:
+                    self._close(lone.view)
+            self._take(segment)
+
+    def _take(self, segment: Segment) -> None:
+        if self._decoder is None or self._decoder.view is not segment.view:
+            self._decoder = Decoder(segment.view)
+        self._rows.take(segment, self._decoder)
+
+    def _settle_lone(self) -> None:
+        """A small row group with nothing to join is copied: encoding it would not make it larger."""
+        lone, self._lone = self._lone, None
+        if lone is not None:
+            self._copy(lone)
+
+    def _copy(self, segment: Segment) -> None:
+        view = segment.view
+        self._copied_from.add(view)
+        place_of = {place: n for n, place in enumerate(view.leaf_of) if place is not None}
+        sorting = sorting_columns(segment.where, place_of)
+        self._outputs.add(segment.where.rows, picks(view, segment.group, self._encoder), sorting)

@@ -1,0 +1,89 @@
+"""The files of one unit: one, or more if encoding outgrows the largest size."""
+
+import pyarrow.parquet as pq
+
+from icepact.execute.assemble.metrics import file_metrics
+from icepact.execute.assemble.target import Target
+from icepact.execute.assemble.work import Output, TaskContext
+from icepact.execute.parquet.assembler import Assembler, Pick
+from icepact.execute.parquet.errors import Damaged
+from icepact.execute.parquet.input import Input
+from icepact.execute.parquet.thrift import Fields
+from icepact.execute.storage.base import Sink, Storage
+
+
+class Outputs:
+    """Writes row groups into files, and a further file when one is full."""
+
+    def __init__(self, storage: Storage, target: Target, context: TaskContext, stem: str, largest: int) -> None:
+        self._storage = storage
+        self._target = target
+        self._context = context
+        self._stem = stem
+        self._largest = largest
+        self._sink: Sink | None = None
+        self._assembler: Assembler | None = None
+        self.written: list[Output] = []
+        self.copied_bytes = 0
+        self.encoded_bytes = 0
+
+    def add(self, rows: int, picks: list[Pick], sorting: list[Fields] | None = None) -> None:
+        """Add a row group."""
+        size = sum(pick.chunk.size for pick in picks)
+        if self._assembler is not None and self._assembler.size + size > self._largest:
+            self.finish()
+        if self._assembler is None:
+            self._assembler = Assembler(
+                self._opened(),
+                self._target.elements,
+                created_by=self._context.created_by,
+                key_values={"iceberg.schema": self._context.schema},
+            )
+        self._assembler.add(rows, picks, sorting)
+
+    def _opened(self) -> Sink:
+        if self._sink is None:
+            self._sink = self._storage.create(f"{self._stem}-{len(self.written)}.parquet")
+        return self._sink
+
+    @property
+    def splices(self) -> bool:
+        """True if the store copies ranges by itself."""
+        return self._opened().splices
+
+    def finish(self) -> None:
+        """End the file under way, publish it, and look at it as any reader would."""
+        if self._assembler is None or self._sink is None:
+            self.abort_open()
+            return
+        done = self._assembler.finish()
+        self._sink.close()
+        self.copied_bytes += done.copied_bytes
+        self.encoded_bytes += done.appended_bytes
+        self.written.append(self._seen(self._sink.path, done.footer.file_size))
+        self._sink = self._assembler = None
+
+    def _seen(self, path: str, size: int) -> Output:
+        """The file as it is on storage: our own reading of the footer, and that pyarrow reads the same."""
+        source = self._storage.open(path, size)
+        try:
+            footer = Input(source).footer
+            other = pq.read_metadata(source.arrow())
+            if (other.num_rows, other.num_row_groups) != (footer.rows, len(footer.row_groups)):
+                raise Damaged(f"{path} is not read back as it was written")
+            metrics = file_metrics(footer, self._context.metrics)
+        finally:
+            source.close()
+        return Output(path=path, size=size, rows=footer.rows, metrics=metrics.to_json())
+
+    def abort_open(self) -> None:
+        """Leave nothing of the file under way."""
+        if self._sink is not None:
+            self._sink.abort()
+        self._sink = self._assembler = None
+
+    def abort(self) -> None:
+        """Leave nothing behind: neither the file under way nor those that are done."""
+        self.abort_open()
+        for output in self.written:
+            self._storage.delete(output.path)

@@ -1,0 +1,69 @@
+"""What a row group's statistics say about a key column, in the form in which equality keys compare."""
+
+import struct
+from typing import Any
+
+from icepact.execute.assemble.target import primitive_leaf
+from icepact.execute.assemble.values import scalar_of
+from icepact.execute.assemble.view import View
+from icepact.execute.deletes.ranges import UNKNOWN, ColumnRange
+from icepact.execute.parquet.layout import BOOLEAN, DOUBLE, FLOAT, INT32, INT64
+from icepact.execute.parquet.schema import Leaf
+from icepact.execute.parquet.trust import trusted_statistics
+
+_FORMATS = {INT32: "<i", INT64: "<q", FLOAT: "<f", DOUBLE: "<d", BOOLEAN: "<?"}
+_PROMOTED = {("long", INT32), ("double", FLOAT)}
+"""Older forms of a type whose statistics mean the same."""
+
+
+def column_range(view: View, group: int, field_id: int) -> ColumnRange:
+    """What is known of a key column; everything doubtful is unknown."""
+    kind = view.context.types[field_id]
+    rows = view.input.footer.row_groups[group].rows
+    place = next((n for n, leaf in enumerate(view.leaves) if leaf.field_id == field_id), None)
+    if place is None:
+        if field_id in view.top_level or not view.lacks(field_id):
+            return UNKNOWN
+        return ColumnRange.constant(kind, constant_of(view, field_id), rows)
+    leaf = view.leaves[place]
+    if leaf.repeated:
+        return UNKNOWN
+    chunk = view.input.footer.row_groups[group].chunks[place]
+    told = trusted_statistics(view.input.footer, place, chunk)
+    lower, upper = told.get(6), told.get(5)
+    if not _means(kind, leaf):
+        lower = upper = None
+    return ColumnRange.of(
+        kind,
+        lower=None if lower is None else _value(leaf, lower),
+        upper=None if upper is None else _value(leaf, upper),
+        nulls=told.get(3),
+        rows=rows,
+    )
+
+
+def constant_of(view: View, field_id: int) -> Any:
+    """The value of a column that the file lacks, as Python holds it."""
+    value = view.constants.get(field_id, view.context.defaults.get(field_id))
+    return scalar_of(value, view.context.types[field_id]).as_py()
+
+
+def default_of(view: View, field_id: int) -> Any:
+    """The value of a key column that a delete file lacks, as Python holds it."""
+    return scalar_of(view.context.defaults.get(field_id), view.context.types[field_id]).as_py()
+
+
+def _means(kind: str, leaf: Leaf) -> bool:
+    """True if the file holds the column in the form of its type, so that its bounds are bounds of the type."""
+    physical, logical = primitive_leaf(kind)
+    if (kind, leaf.physical) in _PROMOTED:
+        return leaf.logical == ()
+    if logical and logical[0] == "decimal":
+        return bool(leaf.logical) and leaf.logical[0] == "decimal" and leaf.logical[2] == logical[2]
+    return leaf.physical == physical and leaf.logical == logical
+
+
+def _value(leaf: Leaf, bound: bytes) -> Any:
+    if leaf.physical in _FORMATS:
+        return struct.unpack(_FORMATS[leaf.physical], bound)[0]
+    return bytes(bound)

@@ -1,0 +1,56 @@
+"""Which leaves of a file must be decoded to make the target's columns."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from icepact.execute.assemble.errors import NotAssembled
+from icepact.execute.assemble.nested import inside, parts_of
+from icepact.execute.parquet.schema import Node
+
+
+class ReadPlan(NamedTuple):
+    """Which leaves of a file are decoded, and the top-level columns they make up, in order."""
+
+    leaves: list[int]
+    nodes: list[Node]
+
+
+def read_plan(schema: Node, fields: Sequence[Mapping[str, Any]]) -> ReadPlan:
+    """The leaves that the target's columns need.
+
+    A struct of which nothing is needed any more is still read by one leaf: it may be null, or not.
+    """
+    number_of = {id(leaf): n for n, leaf in enumerate(_leaf_nodes(schema))}
+    wanted = {field["id"]: field["type"] for field in fields}
+    needed: set[int] = set()
+    for child in schema.children:
+        if child.field_id in wanted:
+            needed |= {number_of[id(leaf)] for leaf in _needed(child, wanted[child.field_id])}
+    return ReadPlan(sorted(needed), [n for child in schema.children if (n := _cut(child, needed, number_of))])
+
+
+def _leaf_nodes(node: Node) -> Iterator[Node]:
+    for child in node.children:
+        if 1 in child.element:
+            yield child
+        else:
+            yield from _leaf_nodes(child)
+
+
+def _needed(node: Node, kind: Any) -> list[Node]:
+    if 1 in node.element:
+        return [node]
+    if isinstance(kind, str):
+        raise NotAssembled(f"{node.name.decode()} is stored in another form")
+    parts = {part["id"]: part["type"] for part in parts_of(kind)}
+    inner = node.children if kind["type"] == "struct" else inside(node)
+    found = [leaf for child in inner if child.field_id in parts for leaf in _needed(child, parts[child.field_id])]
+    return found or list(_leaf_nodes(node))[:1]
+
+
+def _cut(node: Node, needed: set[int], number_of: Mapping[int, int]) -> Node | None:
+    """The node with only those leaves below it that are read; null if none is."""
+    if 1 in node.element:
+        return node if number_of[id(node)] in needed else None
+    children = [n for child in node.children if (n := _cut(child, needed, number_of))]
+    return Node(node.element, children) if children else None

@@ -1,0 +1,97 @@
+"""Rows on their way into new row groups: collected until there are enough for one."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from icepact.execute.assemble.decode import Decoder, in_dictionary, named_encoding
+from icepact.execute.assemble.encode import Encoder, leaf_paths
+from icepact.execute.assemble.output import Outputs
+from icepact.execute.assemble.segments import Segment
+from icepact.execute.assemble.target import Target
+from icepact.execute.assemble.work import Writing
+from icepact.execute.parquet.assembler import Pick
+from icepact.execute.parquet.layout import BOOLEAN
+
+_SHARE = 4
+"""Of a task's memory, a quarter holds decoded rows; the rest is for what is being read and written."""
+_DECODED = 3
+"""How much larger decoded values are than encoded ones, at first guess."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """Decoded rows, and how their sources held them."""
+
+    tables: list[pa.Table] = field(default_factory=list)
+    rows: int = 0
+    memory: int = 0
+    compressed: float = 0.0
+    in_dictionary: Counter[int] = field(default_factory=Counter)
+    """By leaf of the target: values that came out of dictionaries, less those that did not."""
+    encodings: dict[int, str] = field(default_factory=dict)
+
+
+class Rows:
+    """Collects decoded rows, and encodes them once they are enough for a row group."""
+
+    def __init__(self, target: Target, writing: Writing, encoder: Encoder, outputs: Outputs) -> None:
+        self._target = target
+        self._writing = writing
+        self._encoder = encoder
+        self._outputs = outputs
+        self._paths = leaf_paths(encoder.schema)
+        self._held = _Held()
+        self._checked = False
+
+    @property
+    def empty(self) -> bool:
+        """True if nothing waits."""
+        return self._held.rows == 0
+
+    def take(self, segment: Segment, decoder: Decoder) -> None:
+        """Decode a segment's surviving rows."""
+        where = segment.where
+        self._remember(segment)
+        per_row = where.size / max(1, where.rows)
+        limit = self._writing.task_memory // _SHARE
+        guess = _DECODED * where.uncompressed_size / max(1, where.rows)
+        most = max(1024, int(limit / 2 / max(1.0, guess)))
+        for table in decoder.rows(segment.group, segment.keep, most):
+            held = self._held
+            held.tables.append(table)
+            held.rows += table.num_rows
+            held.memory += table.nbytes
+            held.compressed += per_row * table.num_rows
+            if held.compressed + per_row >= self._writing.row_group_bytes or held.memory >= limit:
+                self.flush()
+                self._remember(segment)
+
+    def _remember(self, segment: Segment) -> None:
+        """How the source holds its columns decides how the output does."""
+        for number, place in enumerate(segment.view.leaf_of):
+            if place is None:
+                self._held.in_dictionary[number] += 1
+                continue
+            chunk = segment.where.chunks[place]
+            self._held.in_dictionary[number] += chunk.values if in_dictionary(chunk) else -chunk.values
+            encoding = named_encoding(chunk)
+            if encoding is not None:
+                self._held.encodings[number] = encoding
+
+    def flush(self) -> None:
+        """Encode what waits as one row group."""
+        held, self._held = self._held, _Held()
+        if held.rows == 0:
+            return
+        wanted = [n for n, leaf in enumerate(self._target.leaves) if leaf.physical != BOOLEAN]
+        dictionaries = frozenset(self._paths[n] for n in wanted if held.in_dictionary[n] > 0)
+        encodings = {self._paths[n]: e for n, e in held.encodings.items() if self._paths[n] not in dictionaries}
+        encoded = self._encoder.encode(pa.concat_tables(held.tables), dictionaries, encodings)
+        held.tables.clear()
+        if not self._checked:
+            self._encoder.check(encoded)
+            self._checked = True
+        group = encoded.footer.row_groups[0]
+        self._outputs.add(group.rows, [Pick(encoded, 0, n) for n in range(len(group.chunks))])

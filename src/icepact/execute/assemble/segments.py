@@ -1,0 +1,60 @@
+"""Copy or encode: the decision, row group by row group."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from icepact.execute.assemble.deleted import Deleted, Mask
+from icepact.execute.assemble.target import LAST_UPDATED, ROW_ID
+from icepact.execute.assemble.view import View
+from icepact.execute.assemble.work import Writing
+from icepact.execute.parquet.footer import RowGroup
+from icepact.execute.parquet.layout import CODECS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Segment:
+    """One row group of an input, and what is to be done with it."""
+
+    view: View
+    group: int
+    keep: Mask | None
+    """Which rows survive; null if all do."""
+    copied: bool
+    """True if its bytes are copied."""
+    copyable: bool
+    """True if it is encoded only because it is small: alone, it is copied nevertheless."""
+
+    @property
+    def where(self) -> RowGroup:
+        """The row group itself."""
+        return self.view.input.footer.row_groups[self.group]
+
+    @property
+    def rows(self) -> int:
+        """Rows that survive."""
+        return self.where.rows if self.keep is None else int(self.keep.sum())
+
+
+def segments(view: View, deleted: Deleted, writing: Writing, *, walk: bool) -> Iterator[Segment]:
+    """All row groups of a file, in order; one of which nothing survives is left out."""
+    for number, group in enumerate(view.input.footer.row_groups):
+        keep = deleted.keep(number)
+        if group.rows == 0 or (keep is not None and not keep.any()):
+            continue
+        copyable = keep is None and _copyable(view, number, writing, walk=walk)
+        big = group.size >= writing.copy_floor
+        yield Segment(view=view, group=number, keep=keep, copied=copyable and big, copyable=copyable)
+
+
+def _copyable(view: View, group: int, writing: Writing, *, walk: bool) -> bool:
+    if view.why_not_copied is not None:
+        return False
+    where = view.input.footer.row_groups[group]
+    for leaf, place in zip(view.target.leaves, view.leaf_of, strict=True):
+        if place is None or leaf.field_id in (ROW_ID, LAST_UPDATED):
+            continue
+        if writing.recode and where.chunks[place].codec != CODECS[writing.codec]:
+            return False
+        if view.input.why_not_copied(group, place, walk=walk) is not None:
+            return False
+    return True

@@ -1,0 +1,187 @@
+"""The schema that outputs have: Iceberg's, as Parquet elements and as Arrow types."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from icepact.execute.assemble.errors import NotAssembled
+from icepact.execute.parquet.layout import (
+    BOOLEAN,
+    BYTE_ARRAY,
+    DOUBLE,
+    FIXED,
+    FLOAT,
+    INT32,
+    INT64,
+    REPEATED,
+)
+from icepact.execute.parquet.schema import Leaf, Logical, group, leaves, logical, repetition, tree
+from icepact.execute.parquet.thrift import Fields
+
+ROW_ID = 2147483540
+LAST_UPDATED = 2147483539
+LINEAGE = (
+    {"id": ROW_ID, "name": "_row_id", "required": False, "type": "long"},
+    {"id": LAST_UPDATED, "name": "_last_updated_sequence_number", "required": False, "type": "long"},
+)
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+_FIXED = re.compile(r"fixed\[(\d+)\]")
+_PLAIN: dict[str, tuple[int, Fields]] = {
+    "boolean": (BOOLEAN, {}),
+    "int": (INT32, {}),
+    "long": (INT64, {}),
+    "float": (FLOAT, {}),
+    "double": (DOUBLE, {}),
+    "date": (INT32, {6: 6, 10: {6: {}}}),
+    "timestamp": (INT64, {10: {8: {1: False, 2: {2: {}}}}}),
+    "timestamptz": (INT64, {6: 10, 10: {8: {1: True, 2: {2: {}}}}}),
+    "string": (BYTE_ARRAY, {6: 0, 10: {1: {}}}),
+    "binary": (BYTE_ARRAY, {}),
+    "uuid": (FIXED, {2: 16, 10: {14: {}}}),
+}
+_ARROW: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", tz="UTC"),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "uuid": pa.binary(16),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What every output of a run looks like."""
+
+    document: Mapping[str, Any]
+    """Iceberg's JSON of the schema, row lineage included where the format has it."""
+    elements: list[Fields]
+    """The Parquet schema."""
+    leaves: list[Leaf]
+    arrow: pa.Schema
+    """Arrow's fields carry the ids as `PARQUET:field_id`."""
+    top_of_leaf: list[int]
+    """For each leaf, the number of the top-level column it belongs to."""
+
+    @property
+    def fields(self) -> list[dict[str, Any]]:
+        """The top-level columns."""
+        found: list[dict[str, Any]] = self.document["fields"]
+        return found
+
+
+def make_target(schema: str, *, lineage: bool) -> Target:
+    """The target for a table's schema; NotAssembled if it has a type that this method cannot write."""
+    document = json.loads(schema)
+    if lineage:
+        document = {**document, "fields": [*document["fields"], *LINEAGE]}
+    elements: list[Fields] = [group("table", len(document["fields"]), repetition=None, field_id=None)]
+    top_of_leaf: list[int] = []
+    for number, field in enumerate(document["fields"]):
+        found = list(_elements(field["name"], field["type"], required=field["required"], field_id=field["id"]))
+        top_of_leaf += [number] * sum(1 in element for element in found)
+        elements += found
+    return Target(
+        document=document,
+        elements=elements,
+        leaves=leaves(tree(elements)),
+        arrow=pa.schema([arrow_field(field) for field in document["fields"]]),
+        top_of_leaf=top_of_leaf,
+    )
+
+
+def _elements(name: str, kind: Any, *, required: bool, field_id: int) -> Iterator[Fields]:
+    """The elements of one field, its children behind it."""
+    how = repetition(required=required)
+    if isinstance(kind, str):
+        physical, more = _primitive(kind)
+        yield {1: physical, 3: how, 4: compatible_name(name).encode(), 9: field_id, **more}
+        return
+    name = compatible_name(name)
+    if kind["type"] == "struct":
+        yield group(name, len(kind["fields"]), repetition=how, field_id=field_id)
+        for field in kind["fields"]:
+            yield from _elements(field["name"], field["type"], required=field["required"], field_id=field["id"])
+    elif kind["type"] == "list":
+        yield group(name, 1, repetition=how, field_id=field_id, kind="list")
+        yield group("list", 1, repetition=REPEATED, field_id=None)
+        yield from _elements("element", kind["element"], required=kind["element-required"], field_id=kind["element-id"])
+    else:
+        yield group(name, 1, repetition=how, field_id=field_id, kind="map")
+        yield group("key_value", 2, repetition=REPEATED, field_id=None)
+        yield from _elements("key", kind["key"], required=True, field_id=kind["key-id"])
+        yield from _elements("value", kind["value"], required=kind["value-required"], field_id=kind["value-id"])
+
+
+def _primitive(kind: str) -> tuple[int, Fields]:
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if match := _DECIMAL.fullmatch(kind):
+        precision, scale = int(match[1]), int(match[2])
+        told: Fields = {6: 5, 7: scale, 8: precision, 10: {5: {1: scale, 2: precision}}}
+        if precision <= 9:
+            return INT32, told
+        if precision <= 18:
+            return INT64, told
+        return FIXED, {2: decimal_bytes(precision), **told}
+    if match := _FIXED.fullmatch(kind):
+        return FIXED, {2: int(match[1])}
+    raise NotAssembled(f"columns of type {kind} cannot be written by it")
+
+
+def primitive_leaf(kind: str) -> tuple[int, Logical]:
+    """Physical and logical type of a primitive column."""
+    physical, more = _primitive(kind)
+    return physical, logical({1: physical, **more})
+
+
+def decimal_bytes(precision: int) -> int:
+    """The fewest bytes that hold every unscaled value of a precision."""
+    largest: int = 10**precision - 1
+    return (largest.bit_length() + 8) // 8
+
+
+def arrow_type(kind: Any) -> pa.DataType:
+    """The Arrow type in which values of an Iceberg type are held."""
+    if isinstance(kind, str):
+        if kind in _ARROW:
+            return _ARROW[kind]
+        if match := _DECIMAL.fullmatch(kind):
+            return pa.decimal128(int(match[1]), int(match[2]))
+        if match := _FIXED.fullmatch(kind):
+            return pa.binary(int(match[1]))
+        raise NotAssembled(f"columns of type {kind} cannot be written by it")
+    if kind["type"] == "struct":
+        return pa.struct([arrow_field(field) for field in kind["fields"]])
+    if kind["type"] == "list":
+        element = {"name": "element", "id": kind["element-id"], "required": kind["element-required"]}
+        return pa.list_(arrow_field({**element, "type": kind["element"]}))
+    key = {"name": "key", "id": kind["key-id"], "required": True, "type": kind["key"]}
+    value = {"name": "value", "id": kind["value-id"], "required": kind["value-required"], "type": kind["value"]}
+    return pa.map_(arrow_field(key), arrow_field(value))
+
+
+def arrow_field(field: Mapping[str, Any]) -> pa.Field:
+    """An Arrow field with Iceberg's id."""
+    metadata = {"PARQUET:field_id": str(field["id"])}
+    return pa.field(field["name"], arrow_type(field["type"]), nullable=not field["required"], metadata=metadata)
+
+
+def compatible_name(name: str) -> str:
+    """The name as Iceberg writes it into files: letters, digits and underscores; readers go by ids."""
+    return "".join(_compatible(char, first=position == 0) for position, char in enumerate(name))
+
+
+def _compatible(char: str, *, first: bool) -> str:
+    if char == "_" or char.isalpha() or (char.isdigit() and not first):
+        return char
+    return f"_{char}" if char.isdigit() else f"_x{ord(char):X}"

@@ -1,0 +1,65 @@
+"""The task itself: what Spark calls in a worker process, and what the process keeps between tasks."""
+
+import threading
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+
+from icepact.execute.assemble.kernel import attempted
+from icepact.execute.assemble.work import TaskContext, UnitReport, UnitWork
+from icepact.execute.deletes.cache import DeleteCache
+from icepact.execute.deletes.refs import DeleteRef
+from icepact.execute.storage.base import Storage
+from icepact.execute.storage.open import storage_for
+from icepact.model.errors import TemporaryError
+
+_lock = threading.Lock()
+_kept: tuple[str, Storage, DeleteCache] | None = None
+"""Of the run that this process works for: workers are reused, and so are connections and what deletes say."""
+
+
+def run_units(works: Iterable[UnitWork], context: TaskContext, attempt: str, *, last: bool) -> Iterator[UnitReport]:
+    """Rewrite units, one after the other. What a retry can help is raised, unless this was the last chance."""
+    storage, cache = _of_run(context)
+    for work in works:
+        try:
+            yield attempted(work, context, storage, cache, attempt)
+        except TemporaryError as error:
+            if not last:
+                raise
+            yield UnitReport(unit_id=work.unit_id, failed=str(error))
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
+            yield UnitReport(unit_id=work.unit_id, failed=f"{type(error).__name__}: {error} ({place})")
+
+
+def _of_run(context: TaskContext) -> tuple[Storage, DeleteCache]:
+    global _kept
+    with _lock:
+        if _kept is None or _kept[0] != context.run_id:
+            storage = storage_for(context.properties, context.credentials)
+            _kept = context.run_id, storage, DeleteCache(_Fetch(storage, context.inline_deletes))
+        return _kept[1], _kept[2]
+
+
+class _Fetch:
+    """The bytes of a delete: sent along by the driver, or fetched by this process."""
+
+    def __init__(self, storage: Storage, inline: Mapping[tuple[str, int | None], bytes]) -> None:
+        self._storage = storage
+        self._inline = inline
+
+    def __call__(self, ref: DeleteRef) -> bytes | memoryview:
+        sent = self._inline.get(ref.key)
+        return sent if sent is not None else fetch(self._storage, ref)
+
+
+def fetch(storage: Storage, ref: DeleteRef) -> memoryview:
+    """A delete file, or the part of a Puffin file that holds one vector."""
+    source = storage.open(ref.path, ref.size)
+    try:
+        if ref.offset is not None and ref.length is not None:
+            return source.read(ref.offset, ref.length)
+        return source.read(0, ref.size)
+    finally:
+        source.close()

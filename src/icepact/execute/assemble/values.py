@@ -1,0 +1,59 @@
+"""Single values as Iceberg's JSON writes them: partition values and initial defaults."""
+
+import datetime
+import decimal
+import math
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from icepact.execute.assemble.target import arrow_type
+
+
+def scalar_of(value: Any, kind: Any) -> pa.Scalar:
+    """The value as Arrow holds it."""
+    wanted = arrow_type(kind)
+    if value is None:
+        return pa.scalar(None, wanted)
+    return pa.scalar(_parsed(value, kind), wanted)
+
+
+def _parsed(value: Any, kind: Any) -> Any:
+    if not isinstance(kind, str):
+        return _nested(value, kind)
+    parse = _PARSERS.get(kind.split("(")[0].split("[")[0])
+    return value if parse is None else parse(value)
+
+
+def _number(value: Any) -> float:
+    return math.nan if value == "NaN" else float(value)
+
+
+_PARSERS: dict[str, Callable[[Any], Any]] = {
+    "float": _number,
+    "double": _number,
+    "date": datetime.date.fromisoformat,
+    "timestamp": datetime.datetime.fromisoformat,
+    "timestamptz": datetime.datetime.fromisoformat,
+    "uuid": lambda value: uuid.UUID(value).bytes,
+    "binary": bytes.fromhex,
+    "fixed": bytes.fromhex,
+    "decimal": lambda value: decimal.Decimal(str(value)),
+}
+
+
+def _nested(value: Any, kind: Any) -> Any:
+    if kind["type"] == "struct":
+        return {f["name"]: _parsed_or_null(value.get(str(f["id"])), f["type"]) for f in kind["fields"]}
+    if kind["type"] == "list":
+        return [_parsed_or_null(item, kind["element"]) for item in value]
+    return [
+        (_parsed(key, kind["key"]), _parsed_or_null(item, kind["value"]))
+        for key, item in zip(value["keys"], value["values"], strict=True)
+    ]
+
+
+def _parsed_or_null(value: Any, kind: Any) -> Any:
+    return None if value is None else _parsed(value, kind)

@@ -1,0 +1,122 @@
+"""What travels between the driver and the tasks: values only."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from icepact.execute.deletes.refs import DeleteRef
+from icepact.model.table import Partition
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Writing:
+    """How outputs are written: the table's `write.parquet.*` and what the policy says over it."""
+
+    codec: str
+    """Name as in `layout.CODECS`."""
+    level: int | None
+    """Of the codec; null for its own default."""
+    recode: bool
+    """True if chunks of another codec are encoded anew instead of copied."""
+    row_group_bytes: int
+    """Bytes a new row group aims at, compressed."""
+    page_bytes: int
+    page_rows: int
+    dictionary_bytes: int
+    """Largest dictionary of a chunk."""
+    blooms: Mapping[int, tuple[float, int | None]]
+    """By field id: false-positive chance and expected distinct values of the bloom filters that are wanted."""
+    bloom_bytes: int
+    """Largest bloom filter."""
+    copy_floor: int
+    """Bytes below which a row group is not worth keeping as it is."""
+    task_memory: int
+    """Bytes a task may hold."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskContext:
+    """What all units of a run have in common; sent to every worker once."""
+
+    run_id: str
+    schema: str
+    """Iceberg's JSON of the table's schema."""
+    types: Mapping[int, Any]
+    """Type of every field that was ever in the table, by id: deletes may speak of dropped columns."""
+    parents: Mapping[int, tuple[int, ...]]
+    """Fields around a nested field, by id, outermost first."""
+    defaults: Mapping[int, Any]
+    """Initial defaults by field id, as JSON."""
+    identity: Mapping[int, Sequence[int | None]]
+    """By spec id: for each partition field, the field id whose values it holds as they are; null for others."""
+    name_mapping: str | None
+    """Iceberg's JSON; for files without ids."""
+    lineage: bool
+    """True if rows have ids: format version 3."""
+    metrics: Mapping[int, Any]
+    """Metrics wanted, by field id."""
+    writing: Writing
+    created_by: str
+    properties: Mapping[str, str] = field(repr=False)
+    """Of the table's FileIO. Secrets: never shown."""
+    credentials: Sequence[tuple[str, Mapping[str, str]]] = field(repr=False)
+    """Vended ones by path prefix. Secrets: never shown."""
+    inline_deletes: Mapping[tuple[str, int | None], bytes] = field(repr=False)
+    """Small delete data, read once by the driver."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InputFile:
+    """One file to be rewritten."""
+
+    path: str
+    size: int
+    rows: int
+    spec_id: int
+    partition: Partition
+    sequence_number: int
+    first_row_id: int | None
+    deletes: tuple[DeleteRef, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnitWork:
+    """One unit: inputs that become one output."""
+
+    unit_id: str
+    inputs: tuple[InputFile, ...]
+    output: str
+    """Path of the output up to what makes it unique: attempt, number and ending are added to it."""
+    max_file_size: int
+    """Bytes beyond which a further output is started."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Output:
+    """One file that was written, as the footer on storage describes it."""
+
+    path: str
+    size: int
+    rows: int
+    metrics: Mapping[str, Any]
+    """As Iceberg's JSON describes a file."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnitReport:
+    """How a unit ended."""
+
+    unit_id: str
+    outputs: tuple[Output, ...] = ()
+    rows_read: int = 0
+    rows_deleted: int = 0
+    copied_bytes: int = 0
+    encoded_bytes: int = 0
+    requests: int = 0
+    transferred_bytes: int = 0
+    """Bytes that passed through the task, in either direction."""
+    seconds: float = 0.0
+    refused: str | None = None
+    """Why another method must do it."""
+    failed: str | None = None
+    """Why it failed, for good."""

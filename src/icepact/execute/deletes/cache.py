@@ -1,0 +1,159 @@
+"""What a worker process has read of deletes, so that each is fetched and decoded once."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icepact.execute.deletes.columns import KeyColumn
+from icepact.execute.deletes.equality import KeySet, read_key_rows
+from icepact.execute.deletes.errors import UnsupportedDelete
+from icepact.execute.deletes.files import Bytes
+from icepact.execute.deletes.kinds import Comparable, comparable
+from icepact.execute.deletes.positions import PositionIndex, deleted_positions, read_positions
+from icepact.execute.deletes.refs import DeleteRef
+from icepact.execute.deletes.vectors import decode_vector
+from icepact.model.table import DeleteKind
+
+DEFAULT_LIMIT = 512 * 1024**2
+"""Bytes."""
+
+
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+T = TypeVar("T", bound=_Sized)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _KeyRows:
+    """Key columns of one delete file."""
+
+    columns: tuple[KeyColumn, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(column.nbytes for column in self.columns)
+
+
+class DeleteCache:
+    """Deletes of one process, by what they say; thread-safe.
+
+    `fetch` returns the bytes of a delete file; of a deletion vector only its own range in the Puffin file.
+    What was used longest ago is forgotten when more than `limit` bytes are held.
+    """
+
+    def __init__(self, fetch: Callable[[DeleteRef], Bytes], *, limit: int = DEFAULT_LIMIT) -> None:
+        self._fetch = fetch
+        self._memory = _Memory(limit)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held now, estimated."""
+        return self._memory.nbytes
+
+    def positions(self, refs: Iterable[DeleteRef], data_path: str) -> NDArray[np.int64]:
+        """Rows of a data file that its position deletes or deletion vector remove, ascending; read-only.
+
+        `refs` are the deletes that apply to it; equality deletes among them are passed over.
+        """
+        return deleted_positions(refs, data_path, vector=self._vector, index=self._index)
+
+    def key_sets(
+        self, refs: Iterable[DeleteRef], types: Mapping[int, str], constants: Mapping[int, Any] | None = None
+    ) -> list[KeySet]:
+        """One set for each choice of key columns among the equality deletes that apply to a data file.
+
+        `types` are the wanted types by field id, those of dropped columns included. `constants` stand for key
+        columns that a delete file lacks, as `kinds.comparable` takes them; null if not given.
+        """
+        groups: dict[tuple[int, ...], dict[str, DeleteRef]] = {}
+        for ref in refs:
+            if ref.kind is DeleteKind.EQUALITY:
+                groups.setdefault(tuple(sorted(set(ref.equality_ids))), {})[ref.path] = ref
+        return [self._key_set(group, ids, types, constants or {}) for ids, group in sorted(groups.items())]
+
+    def _key_set(
+        self,
+        group: Mapping[str, DeleteRef],
+        ids: tuple[int, ...],
+        types: Mapping[int, str],
+        constants: Mapping[int, Any],
+    ) -> KeySet:
+        if unknown := [i for i in ids if i not in types]:
+            raise UnsupportedDelete(f"the types of key columns {unknown} are not known ({', '.join(group)})")
+        wanted = {i: types[i] for i in ids}
+        fixed = {i: comparable(types[i], constants.get(i)) for i in ids}
+        about = (tuple(wanted.items()), tuple(fixed.items()))
+
+        def build() -> KeySet:
+            return KeySet(wanted, [self._key_rows(ref, wanted, fixed, about).columns for ref in group.values()])
+
+        return self._memory.get(("set", about, frozenset(group)), build)
+
+    def _key_rows(
+        self, ref: DeleteRef, types: Mapping[int, str], constants: Mapping[int, Comparable], about: Hashable
+    ) -> _KeyRows:
+        def build() -> _KeyRows:
+            return _KeyRows(columns=tuple(read_key_rows(ref, self._fetch(ref), types, constants)))
+
+        return self._memory.get(("rows", about, ref.path), build)
+
+    def _vector(self, ref: DeleteRef) -> NDArray[np.int64]:
+        return self._memory.get(("vector", ref.key), lambda: decode_vector(self._fetch(ref), ref))
+
+    def _index(self, ref: DeleteRef) -> PositionIndex:
+        return self._memory.get(("index", ref.key), lambda: read_positions(ref, self._fetch(ref)))
+
+
+class _Memory:
+    """Values by key, least recently used out first. A value is built by one thread while others wait for it."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._building: dict[Hashable, Future[Any]] = {}
+        self.nbytes = 0
+
+    def get(self, key: Hashable, build: Callable[[], T]) -> T:
+        with self._lock:
+            if key in self._held:
+                self._held.move_to_end(key)
+                return cast(T, self._held[key][0])
+            waiting = self._building.get(key)
+            mine: Future[Any] = Future()
+            if waiting is None:
+                self._building[key] = mine
+        if waiting is not None:
+            return cast(T, waiting.result())
+        try:
+            value = build()
+        except BaseException as error:
+            # forgotten, so that the next one to ask tries again
+            with self._lock:
+                del self._building[key]
+            mine.set_exception(error)
+            raise
+        with self._lock:
+            del self._building[key]
+            self._keep(key, value, value.nbytes)
+        mine.set_result(value)
+        return value
+
+    def _keep(self, key: Hashable, value: Any, size: int) -> None:
+        """Hold it if it fits at all; what was used longest ago makes room."""
+        if size > self._limit:
+            return
+        self._held[key] = (value, size)
+        self.nbytes += size
+        while self.nbytes > self._limit:
+            _, (_, freed) = self._held.popitem(last=False)
+            self.nbytes -= freed

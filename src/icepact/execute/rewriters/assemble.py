@@ -1,0 +1,201 @@
+"""Method `assemble`: row groups are copied where nothing speaks against it, and encoded anew where it does.
+
+This is the driver's part: it gathers what tasks need to know, runs units as Spark tasks, many in one job,
+and turns their reports into results. The kernel is in `execute/assemble`.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from pyspark import TaskContext as SparkTask
+
+from icepact.execute.assemble.errors import NotAssembled
+from icepact.execute.assemble.metrics import MetricsMode, metrics_columns
+from icepact.execute.assemble.target import LINEAGE, make_target
+from icepact.execute.assemble.task import fetch, run_units
+from icepact.execute.assemble.work import InputFile, TaskContext, UnitReport, UnitWork
+from icepact.execute.deletes.refs import DeleteRef
+from icepact.execute.rewriters.base import Ended, Failed, Refused, Task, UnitResult, largest_output
+from icepact.execute.rewriters.shipping import ship_package
+from icepact.execute.rewriters.writing import writing_of
+from icepact.execute.storage.open import refusal, storage_for
+from icepact.iceberg.facts import WriteFacts, write_facts
+from icepact.iceberg.staging import Staging, column_facts
+from icepact.model.plan import Method, Plan
+from icepact.model.policy import Policy
+from icepact.model.rewrite import WrittenFile
+from icepact.model.schema import every_field
+from icepact.model.table import DataFile, DeleteFile
+
+INLINE_DELETES = 10 * 1024**2
+"""Bytes of delete data that the driver reads once and sends along; more is read by the tasks."""
+_WAVES = 2
+"""Units per core in one job: few enough to show progress, enough to keep the cores busy."""
+_LINEAGE_VERSION = 3
+
+
+class AssembleRewriter:
+    """Runs units as tasks of few Spark jobs."""
+
+    def __init__(self, staging: Staging, plan: Plan) -> None:
+        self._staging = staging
+        self._plan = plan
+        self._spark = staging.table.session.sparkContext
+        self._shared: Any = None
+        self._refusal = self._prepare()
+
+    def _prepare(self) -> str | None:
+        """Send to the workers what all units have in common; the reason if this method cannot work here at all."""
+        names = [field.name for field in every_field(json.loads(self._staging.table.schema)).values()]
+        facts = write_facts(self._staging.table, [*names, *(str(field["name"]) for field in LINEAGE)])
+        reason = refusal(facts.io, facts.credentials)
+        if reason is not None:
+            return reason
+        try:
+            make_target(facts.schema, lineage=False)
+        except NotAssembled as error:
+            return str(error)
+        ship_package(self._spark)
+        self._shared = self._spark.broadcast(_shared(facts, self._plan, self._staging.run_id, self._inline(facts)))
+        return None
+
+    def _inline(self, facts: WriteFacts) -> dict[tuple[str, int | None], bytes]:
+        """Delete data of all inputs, if it is little."""
+        files = (f for step in self._plan.steps if step.method is Method.ASSEMBLE for f in step.files)
+        refs = [_ref(self._plan.deletes[i]) for i in sorted({i for f in files for i in f.deletes})]
+        if not refs or sum(ref.length or ref.size for ref in refs) > INLINE_DELETES:
+            return {}
+        storage = storage_for(facts.io, facts.credentials)
+        return {ref.key: bytes(fetch(storage, ref)) for ref in refs}
+
+    def batches(self, tasks: Sequence[Task]) -> Sequence[Sequence[Task]]:
+        """The largest units first, a few for each core in one job."""
+        size = max(1, _WAVES * self._spark.defaultParallelism)
+        ordered = sorted(tasks, key=lambda task: -task.unit.bytes)
+        return [ordered[at : at + size] for at in range(0, len(ordered), size)]
+
+    def rewrite(self, tasks: Sequence[Task], policy: Policy) -> Sequence[Ended]:
+        """Write the surviving rows of each unit into new files."""
+        if self._refusal is not None:
+            return [Refused(self._refusal) for _ in tasks]
+        works = [self._work(task, policy) for task in tasks]
+        shared, last = self._shared, _attempts(self._spark) - 1
+        rdd = self._spark.parallelize(works, len(works))
+        reports = {r.unit_id: r for r in rdd.mapPartitions(_Job(shared, last)).collect()}
+        return [self._ended(task, reports[task.unit_id]) for task in tasks]
+
+    def _work(self, task: Task, policy: Policy) -> UnitWork:
+        return UnitWork(
+            unit_id=task.unit_id,
+            inputs=tuple(_input(f, self._plan.deletes) for f in task.unit.files),
+            output=self._staging.output_path(task.unit_id),
+            max_file_size=largest_output(task.unit, policy),
+        )
+
+    def _ended(self, task: Task, report: UnitReport) -> Ended:
+        if report.refused is not None:
+            return Refused(report.refused)
+        if report.failed is not None:
+            return Failed(report.failed)
+        first = task.unit.files[0]
+        files = [
+            WrittenFile(
+                path=output.path,
+                size=output.size,
+                rows=output.rows,
+                spec_id=first.spec_id,
+                partition=first.partition,
+                format="parquet",
+                stored_size=output.size,
+                stored_rows=output.rows,
+                columns=column_facts(output.metrics),
+            )
+            for output in report.outputs
+        ]
+        self._staging.describe(task.unit_id, files, [output.metrics for output in report.outputs])
+        return UnitResult(
+            inputs=self._staging.inputs(task.unit_id),
+            rows_observed=report.rows_read - report.rows_deleted,
+            files=files,
+            method=Method.ASSEMBLE,
+            seconds=report.seconds,
+            copied_bytes=report.copied_bytes,
+            encoded_bytes=report.encoded_bytes,
+            requests=report.requests,
+            transferred_bytes=report.transferred_bytes,
+        )
+
+
+class _Job:
+    """What Spark runs in a worker; pickled by reference to this module's package, which is shipped there."""
+
+    def __init__(self, shared: Any, last: int) -> None:
+        self._shared = shared
+        self._last = last
+
+    def __call__(self, works: Iterable[UnitWork]) -> Iterator[UnitReport]:
+        spark = SparkTask.get()
+        assert spark is not None
+        attempt = str(spark.taskAttemptId())
+        return run_units(works, self._shared.value, attempt, last=spark.attemptNumber() >= self._last)
+
+
+def _attempts(spark: Any) -> int:
+    """How often Spark tries a task; once in local mode, whatever is configured."""
+    master = str(spark.master)
+    if master.startswith("local") and not master.startswith("local-cluster"):
+        _, _, failures = master.removeprefix("local[").rstrip("]").partition(",")
+        return int(failures) if failures.strip().isdigit() else 1
+    return int(spark.getConf().get("spark.task.maxFailures", "4"))
+
+
+def _shared(facts: WriteFacts, plan: Plan, run_id: str, inline: Mapping[tuple[str, int | None], bytes]) -> TaskContext:
+    fields = {i: f for schema in facts.schemas for i, f in every_field(schema).items()}
+    current = every_field(json.loads(facts.schema))
+    fields |= current
+    modes = {name: MetricsMode.of(mode) for name, mode in facts.metrics_modes.items()}
+    return TaskContext(
+        run_id=run_id,
+        schema=facts.schema,
+        types={i: f.kind for i, f in fields.items()},
+        parents={i: f.parents for i, f in fields.items()},
+        defaults={i: f.default for i, f in fields.items() if f.default is not None},
+        identity=facts.identity,
+        name_mapping=facts.name_mapping,
+        lineage=plan.format_version >= _LINEAGE_VERSION,
+        metrics=metrics_columns(json.loads(facts.schema), modes.__getitem__),
+        writing=writing_of(facts.properties, plan.policy, {f.name: i for i, f in current.items()}),
+        created_by=f"icepact version {version('icepact')}",
+        properties=dict(facts.io),
+        credentials=list(facts.credentials),
+        inline_deletes=inline,
+    )
+
+
+def _input(file: DataFile, deletes: Sequence[DeleteFile]) -> InputFile:
+    return InputFile(
+        path=file.path,
+        size=file.size,
+        rows=file.rows,
+        spec_id=file.spec_id,
+        partition=file.partition,
+        sequence_number=file.sequence_number,
+        first_row_id=file.first_row_id,
+        deletes=tuple(_ref(deletes[i]) for i in file.deletes),
+    )
+
+
+def _ref(delete: DeleteFile) -> DeleteRef:
+    return DeleteRef(
+        path=delete.path,
+        kind=delete.kind,
+        format=delete.format,
+        size=delete.file_size,
+        records=delete.records,
+        offset=delete.offset,
+        length=None if delete.offset is None else delete.size,
+        equality_ids=delete.equality_ids,
+        referenced=delete.referenced,
+    )

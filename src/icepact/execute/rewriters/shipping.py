@@ -1,0 +1,31 @@
+"""Getting this package to executors that do not have it."""
+
+import tempfile
+import zipfile
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+_PACKAGE = Path(__file__).parents[2]
+_lock = Lock()
+_shipped: set[str] = set()
+
+
+def ship_package(spark: Any) -> None:
+    """Send the package along with the application, once; in local mode the workers have it already."""
+    with _lock:
+        if str(spark.master).startswith("local") or spark.applicationId in _shipped:
+            return
+        with tempfile.TemporaryDirectory(prefix="icepact-") as folder:
+            archive = Path(folder) / "icepact-package.zip"
+            pack(archive)
+            spark.addPyFile(str(archive))  # copied by Spark before this returns
+        _shipped.add(spark.applicationId)
+
+
+def pack(archive: Path) -> None:
+    """The package as a zip file that Python can import from."""
+    root = _PACKAGE
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for path in sorted(root.rglob("*.py")):
+            zipped.write(path, Path(root.name) / path.relative_to(root))

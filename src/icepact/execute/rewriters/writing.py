@@ -1,0 +1,61 @@
+"""How outputs are written: the table's own `write.parquet.*`, and the policy over it."""
+
+from collections.abc import Mapping
+
+from icepact.execute.assemble.work import Writing
+from icepact.model.errors import BadInput
+from icepact.model.policy import Policy
+
+_PREFIX = "write.parquet."
+_CODECS = {"lz4": "lz4_raw", "none": "uncompressed"}
+_KNOWN = frozenset({"zstd", "snappy", "gzip", "brotli", "lz4_raw", "uncompressed"})
+_DEFAULT_LEVELS = {"zstd": 3}
+"""What Iceberg's own writer takes."""
+_BLOOM_ENABLED = f"{_PREFIX}bloom-filter-enabled.column."
+_BLOOM_CHANCE = f"{_PREFIX}bloom-filter-fpp.column."
+_BLOOM_DISTINCT = f"{_PREFIX}bloom-filter-ndv.column."
+
+
+def writing_of(properties: Mapping[str, str], policy: Policy, ids: Mapping[str, int]) -> Writing:
+    """Settings for new row groups; `ids` are the field ids of the table's columns by name."""
+    told = str(policy.codec.value if policy.codec else properties.get(f"{_PREFIX}compression-codec", "zstd")).lower()
+    codec = _CODECS.get(told, told)
+    if codec not in _KNOWN:
+        raise BadInput(f"{_PREFIX}compression-codec {told} cannot be written; there is: {', '.join(sorted(_KNOWN))}")
+    level = policy.compression_level
+    if level is None and policy.codec is None:
+        level = _number(properties, "compression-level", None)
+    return Writing(
+        codec=codec,
+        level=_DEFAULT_LEVELS.get(codec) if level is None else level,
+        recode=policy.recode,
+        row_group_bytes=policy.row_group_size or _number(properties, "row-group-size-bytes", 128 * 1024**2) or 1,
+        page_bytes=_number(properties, "page-size-bytes", 1024**2) or 1,
+        page_rows=_number(properties, "page-row-limit", 20_000) or 1,
+        dictionary_bytes=_number(properties, "dict-size-bytes", 2 * 1024**2) or 1,
+        blooms=_blooms(properties, ids),
+        bloom_bytes=_number(properties, "bloom-filter-max-bytes", 1024**2) or 32,
+        copy_floor=policy.min_row_group_size,
+        task_memory=policy.task_memory,
+    )
+
+
+def _number(properties: Mapping[str, str], name: str, default: int | None) -> int | None:
+    told = properties.get(_PREFIX + name)
+    if told is None:
+        return default
+    try:
+        return int(told)
+    except ValueError:
+        raise BadInput(f"the table property {_PREFIX}{name} is not a whole number") from None
+
+
+def _blooms(properties: Mapping[str, str], ids: Mapping[str, int]) -> dict[int, tuple[float, int | None]]:
+    found: dict[int, tuple[float, int | None]] = {}
+    for key, value in properties.items():
+        name = key.removeprefix(_BLOOM_ENABLED)
+        if key.startswith(_BLOOM_ENABLED) and value.lower() == "true" and name in ids:
+            expected = properties.get(_BLOOM_DISTINCT + name)
+            chance = float(properties.get(_BLOOM_CHANCE + name, "0.01"))
+            found[ids[name]] = chance, None if expected is None else int(expected)
+    return found

@@ -1,0 +1,173 @@
+"""What every kind of storage offers, and how it fails.
+
+    StorageError                 something about a file, its path in front
+    ├── FileMissing              there is no such file
+    ├── FileDamaged              the file is not what the table says: another size, or changed under the reader
+    ├── FileTaken                a file of that name exists already; it was left as it is
+    ├── StorageRefused           the store said no: rights, credentials, settings
+    │   └── StorageLacks         the store does not know this kind of request
+    └── StorageUnavailable       no answer, or an overloaded store: trying again can help
+
+Messages name paths and error codes, never keys, tokens or signed addresses.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from icepact.model.errors import IcepactError, PermanentError, TemporaryError
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+Bytes = bytes | bytearray | memoryview
+"""What `append` is given; numpy arrays and Arrow buffers come as a memoryview."""
+
+
+class StorageError(IcepactError):
+    """A file could not be read or written."""
+
+
+class FileMissing(StorageError, PermanentError):
+    """There is no such file."""
+
+
+class FileDamaged(StorageError, PermanentError):
+    """The file is not what the table says."""
+
+
+class FileTaken(StorageError, PermanentError):
+    """A file of that name exists already."""
+
+
+class StorageRefused(StorageError, PermanentError):
+    """The store refused the request."""
+
+
+class StorageLacks(StorageRefused):
+    """The store does not know this kind of request."""
+
+
+class StorageUnavailable(StorageError, TemporaryError):
+    """The store did not answer."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Traffic:
+    """What one piece of work asked of the storage."""
+
+    requests: int = 0
+    """HTTP requests, repeated ones included; 0 for local files."""
+    bytes_read: int = 0
+    """Bytes that came into this process."""
+    bytes_written: int = 0
+    """Bytes that left this process."""
+    bytes_copied: int = 0
+    """Bytes that the store or the kernel copied without passing them through this process."""
+
+    def __add__(self, other: "Traffic") -> "Traffic":
+        return Traffic(
+            requests=self.requests + other.requests,
+            bytes_read=self.bytes_read + other.bytes_read,
+            bytes_written=self.bytes_written + other.bytes_written,
+            bytes_copied=self.bytes_copied + other.bytes_copied,
+        )
+
+
+class Meter:
+    """Adds traffic up, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._traffic = Traffic()
+
+    def add(self, *, requests: int = 0, read: int = 0, written: int = 0, copied: int = 0) -> None:
+        """Count something that happened."""
+        more = Traffic(requests=requests, bytes_read=read, bytes_written=written, bytes_copied=copied)
+        with self._lock:
+            self._traffic += more
+
+    @property
+    def traffic(self) -> Traffic:
+        """Everything so far."""
+        with self._lock:
+            return self._traffic
+
+
+class Source(Protocol):
+    """One immutable file, open for reading, by one thread at a time."""
+
+    path: str
+    size: int
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """Exactly these bytes, or an error."""
+
+    def tail(self, length: int) -> memoryview:
+        """The last bytes of the file."""
+
+    def preload(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Have (offset, length) ranges at hand, in few requests, in place of what was preloaded before."""
+
+    def arrow(self) -> Any:
+        """The file as pyarrow takes it, seekable; reads go through `read`."""
+
+    def close(self) -> None:
+        """Let go of the file and of all memory."""
+
+
+class Sink(Protocol):
+    """One new file, written from front to back. It must be closed or aborted."""
+
+    path: str
+    position: int
+    """Bytes so far."""
+
+    @property
+    def splices(self) -> bool:
+        """Whether large copies stay inside the store as parts of their own.
+
+        If so, small appends between copies are expensive: they make the start of the next copy travel.
+        """
+
+    def append(self, data: Bytes) -> None:
+        """Write bytes at the end."""
+
+    def copy(self, source: Source, offset: int, length: int) -> None:
+        """Write a range of another file at the end. Close the source only when the sink has gone on."""
+
+    def close(self) -> None:
+        """Publish the file. An existing one of that name raises `FileTaken` and stays as it is."""
+
+    def abort(self) -> None:
+        """Leave nothing behind. May be called twice, and after a failed close; after a good one it does nothing."""
+
+
+class Storage(Protocol):
+    """Where files are."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """What was asked of it so far."""
+
+    def open(self, path: str, size: int) -> Source:
+        """A file to read; its size as the manifest tells it."""
+
+    def create(self, path: str) -> Sink:
+        """A new file."""
+
+    def delete(self, path: str) -> None:
+        """Remove a file; an absent one is no error."""
+
+
+def checked_range(source: Source, offset: int, length: int) -> None:
+    """Refuse what lies outside the file: a damaged footer must not become a strange request."""
+    if offset < 0 or length < 0 or offset + length > source.size:
+        raise FileDamaged(f"{source.path}: bytes {offset} to {offset + length} are not within its {source.size} bytes")
+
+
+def as_bytes(data: Any) -> memoryview:
+    """Anything with a buffer, seen as plain bytes; nothing is copied."""
+    return memoryview(data).cast("B")

@@ -1,0 +1,40 @@
+"""Objects on S3 and on stores that speak like it."""
+
+from icepact.execute.storage.base import Meter, Traffic
+from icepact.execute.storage.s3_client import Calls, Place, client_for
+from icepact.execute.storage.s3_limits import Limits
+from icepact.execute.storage.s3_settings import Connection, Writing
+from icepact.execute.storage.s3_sink import S3Sink
+from icepact.execute.storage.s3_source import S3Object, S3Source
+
+
+class S3Storage:
+    """Objects reached with one set of settings."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        writing: Writing | None = None,
+        meter: Meter | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._meter = meter or Meter()
+        self._limits = limits or Limits()
+        self._calls = Calls(client_for(connection), writing or Writing(), self._meter)
+
+    @property
+    def traffic(self) -> Traffic:
+        """What was asked of the store so far."""
+        return self._meter.traffic
+
+    def open(self, path: str, size: int) -> S3Source:
+        """An object to read. No request is made yet: a missing one is known at the first read."""
+        return S3Source(S3Object(self._calls, Place.of(path), size), self._limits)
+
+    def create(self, path: str) -> S3Sink:
+        """A new object. No request is made before there is a part to send."""
+        return S3Sink(self._calls, Place.of(path), self._limits)
+
+    def delete(self, path: str) -> None:
+        """Delete an object; an absent one is no error."""
+        self._calls.delete(Place.of(path))

@@ -1,0 +1,126 @@
+"""Objects of S3, read in few requests."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from icepact.execute.storage.base import as_bytes, checked_range
+from icepact.execute.storage.s3_client import Calls, Place
+from icepact.execute.storage.s3_limits import Limits
+from icepact.execute.storage.seekable import SeekableRange
+
+
+def coalesced(ranges: Iterable[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
+    """(offset, length) ranges in order, those with no more than `gap` bytes between them made one."""
+    merged: list[tuple[int, int]] = []
+    for offset, length in sorted(ranges):
+        if not length:
+            continue
+        if merged and offset <= sum(merged[-1]) + gap:
+            start = merged[-1][0]
+            merged[-1] = (start, max(sum(merged[-1]), offset + length) - start)
+        else:
+            merged.append((offset, length))
+    return merged
+
+
+class S3Object:
+    """An object as it was when first seen. It can be read as long as it is there: nothing needs closing."""
+
+    def __init__(self, calls: Calls, place: Place, size: int) -> None:
+        self.calls = calls
+        self.place = place
+        self.size = size
+        self.etag: str | None = None
+
+    def fetch(self, offset: int, length: int, *, piece: int | None = None) -> memoryview:
+        """These bytes; in pieces of a size and in parallel, if one is given."""
+        data = as_bytes(pa.allocate_buffer(length)) if length else memoryview(bytearray())
+        if piece is None or length <= piece:
+            if length or not self.size:
+                self._fill(offset, data)
+            return data
+        starts = range(0, length, piece)
+        list(self.calls.client.pool.map(lambda at: self._fill(offset + at, data[at : at + piece]), starts))
+        return data
+
+    def _fill(self, offset: int, into: memoryview) -> None:
+        etag = self.calls.fetch(self.place, offset, into, size=self.size, etag=self.etag)
+        self.etag = self.etag or etag
+
+
+class S3Source:
+    """One object, with the parts of it that are in memory."""
+
+    def __init__(self, origin: S3Object, limits: Limits) -> None:
+        self.origin = origin
+        self.path = origin.place.path
+        self.size = origin.size
+        self._limits = limits
+        self._end: memoryview | None = None
+        self._starts: list[int] = []
+        self._loaded: list[memoryview] = []
+        self._closed = False
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """Exactly these bytes, from memory if they are there. A small file is fetched whole."""
+        checked_range(self, offset, length)
+        found = self._in_memory(offset, length)
+        if found is not None:
+            return found
+        if self._is_small:
+            return self._load_end(self.size)[offset : offset + length]
+        return self.origin.fetch(offset, length)
+
+    def tail(self, length: int) -> memoryview:
+        """The last bytes; what lies in front of them comes along and is kept, for it is asked for next."""
+        checked_range(self, self.size - length, length)
+        found = self._in_memory(self.size - length, length)
+        if found is not None:
+            return found
+        whole = self.size if self._is_small else min(self.size, max(length, self._limits.tail))
+        return self._load_end(whole)[whole - length :]
+
+    def preload(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Have ranges in memory, in place of those before."""
+        for offset, length in ranges:
+            checked_range(self, offset, length)
+        self._starts, self._loaded = [], []
+        missing = [(offset, length) for offset, length in ranges if self._in_memory(offset, length) is None]
+        if missing and self._is_small:
+            self._load_end(self.size)
+            return
+        for offset, length in coalesced(missing, self._limits.gap):
+            self._loaded.append(self.origin.fetch(offset, length, piece=self._limits.piece))
+            self._starts.append(offset)
+
+    def arrow(self) -> SeekableRange:
+        """The whole object, seekable."""
+        return SeekableRange(self.read, 0, self.size)
+
+    def close(self) -> None:
+        """Let go of all memory. A sink that still has to copy from here may read on."""
+        self._end = None
+        self._starts, self._loaded = [], []
+        self._closed = True
+
+    @property
+    def _is_small(self) -> bool:
+        return self.size < self._limits.whole and not self._closed
+
+    def _load_end(self, length: int) -> memoryview:
+        self._end = self.origin.fetch(self.size - length, length)
+        return self._end
+
+    def _in_memory(self, offset: int, length: int) -> memoryview | None:
+        if not length and self.size:
+            return memoryview(bytearray())
+        if self._end is not None and offset >= self.size - len(self._end):
+            start = offset - (self.size - len(self._end))
+            return self._end[start : start + length]
+        at = bisect_right(self._starts, offset) - 1
+        if at >= 0 and offset + length <= self._starts[at] + len(self._loaded[at]):
+            start = offset - self._starts[at]
+            return self._loaded[at][start : start + length]
+        return None

@@ -1,0 +1,87 @@
+"""What workers must know of a table to write its files themselves: plain values, read once per run."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from icepact.iceberg.java import Java
+from icepact.iceberg.table import IcebergTable
+
+_NAME_MAPPING = "schema.name-mapping.default"
+_VENDED = "org.apache.iceberg.io.SupportsStorageCredentials"
+_HADOOP = "org.apache.iceberg.hadoop.HadoopFileIO"
+_HADOOP_KEYS = (
+    "fs.s3a.endpoint",
+    "fs.s3a.access.key",
+    "fs.s3a.secret.key",
+    "fs.s3a.session.token",
+    "fs.s3a.path.style.access",
+    "fs.s3a.endpoint.region",
+    "fs.s3a.connection.ssl.enabled",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriteFacts:
+    """A table as its writers see it."""
+
+    schema: str
+    """Iceberg's JSON of the current schema."""
+    schemas: Sequence[Mapping[str, Any]]
+    """Every schema the table has had, oldest first, parsed."""
+    identity: Mapping[int, Sequence[int | None]]
+    """By spec id: for each partition field, the field id whose values it holds as they are; null for others."""
+    properties: Mapping[str, str]
+    name_mapping: str | None
+    metrics_modes: Mapping[str, str]
+    """By column name: none, counts, truncate(16), full."""
+    io: Mapping[str, str] = field(repr=False)
+    """Properties of the table's FileIO. Secrets: never shown."""
+    credentials: Sequence[tuple[str, Mapping[str, str]]] = field(repr=False)
+    """Vended ones by path prefix. Secrets: never shown."""
+
+
+def write_facts(table: IcebergTable, columns: Sequence[str]) -> WriteFacts:
+    """All of it; `columns` are the names whose metrics modes are wanted."""
+    java = table.java
+    parser = java.iceberg.SchemaParser
+    schemas = table.table.schemas()
+    config = java.iceberg.MetricsConfig.forTable(table.table)
+    properties = table.properties
+    return WriteFacts(
+        schema=table.schema,
+        schemas=[json.loads(str(parser.toJson(schemas[number]))) for number in sorted(schemas)],
+        identity=_identity(java, table),
+        properties=properties,
+        name_mapping=properties.get(_NAME_MAPPING),
+        metrics_modes={name: str(config.columnMode(name)) for name in columns},
+        io=_io_properties(java, table),
+        credentials=_credentials(java, table),
+    )
+
+
+def _identity(java: Java, table: IcebergTable) -> dict[int, list[int | None]]:
+    specs = table.table.specs()
+    found: dict[int, list[int | None]] = {}
+    for number in specs:
+        fields = json.loads(str(java.iceberg.PartitionSpecParser.toJson(specs[number])))["fields"]
+        found[int(number)] = [f["source-id"] if f["transform"] == "identity" else None for f in fields]
+    return found
+
+
+def _io_properties(java: Java, table: IcebergTable) -> dict[str, str]:
+    io = table.table.io()
+    found = java.mapping(io.properties())
+    if java.class_of(_HADOOP).isInstance(io):
+        conf = io.getConf()
+        values = {key: conf.get(key) for key in _HADOOP_KEYS}
+        found |= {key: str(value) for key, value in values.items() if value}
+    return found
+
+
+def _credentials(java: Java, table: IcebergTable) -> list[tuple[str, Mapping[str, str]]]:
+    io = table.table.io()
+    if not java.class_of(_VENDED).isInstance(io):
+        return []
+    return [(str(one.prefix()), java.mapping(one.config())) for one in io.credentials()]
