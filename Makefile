@@ -38,7 +38,7 @@ matrix: setup  ## every combination of the before/after tests
 	@$(BIN)/pytest tests/spark -m "matrix or not matrix"
 
 bench: setup  ## ratios against rivals, measured here and now
-	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench --scale $(or $(SCALE),1) --write-docs
 
 docs: $(STAMP)  ## serve the documentation
 	@$(BIN)/mkdocs serve

@@ -2,13 +2,20 @@
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from bench.cold_start import cold_health
 from bench.pinning import pinning
 from bench.result import Result
+from bench.rewrite.measure import Wishes, default_heap, run
+from bench.rewrite.page import write_page
+from bench.rewrite.report import as_text, figures
+from bench.rewrite.results import RESULTS, Measured
+from bench.rewrite.workloads import chosen
 
 
 class Benchmark(NamedTuple):
@@ -19,26 +26,70 @@ class Benchmark(NamedTuple):
 
 
 BENCHMARKS = (Benchmark("cold", cold_health), Benchmark("pin", pinning))
+REWRITE = "rewrite"
+DOCS = "docs"
+"""Not a benchmark: only writes the page from the results that are kept."""
+FOLDER = Path(__file__).parents[1] / ".bench"
 
 
 def main() -> None:
     """Run what was asked for and print the ratios."""
-    parser = argparse.ArgumentParser(prog="python -m bench")
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(b.name for b in BENCHMARKS)}; default all")
-    parser.add_argument("--rounds", type=int, default=7, help="measurements of each side")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    arguments = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary tables are removed
+    names = arguments.names or [b.name for b in BENCHMARKS] + [REWRITE]
     results: list[Result] = []
     for benchmark in BENCHMARKS:
-        if not arguments.names or benchmark.name in arguments.names:
+        if benchmark.name in names:
             print(f"running {benchmark.name} ...", file=sys.stderr)
             results += benchmark.run(arguments.rounds)
-    if arguments.json:
-        print(json.dumps([r._asdict() for r in results], indent=2))
+    measured = run(_wishes(arguments)) if REWRITE in names else []
+    if arguments.write_docs or DOCS in names:
+        write_page(arguments.results)
+    _print(results, measured, as_json=arguments.json)
+
+
+def _arguments() -> argparse.Namespace:
+    known = [*(b.name for b in BENCHMARKS), REWRITE, DOCS]
+    parser = argparse.ArgumentParser(prog="python -m bench")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(known)}; default all but docs")
+    parser.add_argument("--rounds", type=int, default=7, help="measurements of each side, for cold and pin")
+    parser.add_argument("--scale", type=float, default=1.0, help="of rewrite's tables: 1 is about 1 GB each")
+    parser.add_argument("--workloads", help="of rewrite, such as a,c1; default all")
+    parser.add_argument("--repeats", type=int, default=3, help="measurements of each side, for rewrite")
+    parser.add_argument("--heap", default=default_heap(), help="Java heap for rewrite; default %(default)s here")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where rewrite makes its tables; default .bench")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="rewrite's figures; default bench/results.json")
+    parser.add_argument("--json", action="store_true", help="print figures as JSON")
+    parser.add_argument("--write-docs", action="store_true", help="write docs/benchmarks.md from the results")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - set(known):
+        parser.error(f"there is no {min(unknown)}: it is one of {', '.join(known)}")
+    if arguments.scale <= 0 or arguments.repeats < 1:
+        parser.error("--scale must be above 0 and --repeats at least 1")
+    return arguments
+
+
+def _wishes(arguments: argparse.Namespace) -> Wishes:
+    return Wishes(
+        workloads=chosen(arguments.workloads),
+        scale=arguments.scale,
+        repeats=arguments.repeats,
+        folder=arguments.folder,
+        results=arguments.results,
+        heap=arguments.heap,
+    )
+
+
+def _print(results: list[Result], measured: list[Measured], *, as_json: bool) -> None:
+    if as_json:
+        ratios = [figure.to_dict() for m in measured for figure in figures(m)]
+        print(json.dumps({"results": [r._asdict() for r in results], "rewrite": ratios}, indent=2))
         return
     for r in results:
         verdict = "met" if r.value <= r.bar else "MISSED"
         print(f"{r.what}: {r.value:.2f} {r.unit} (bar {r.bar:g}, {verdict}); {r.detail}")
+    if measured:
+        print(as_text(measured))
 
 
 if __name__ == "__main__":

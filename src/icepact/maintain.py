@@ -23,8 +23,11 @@ from icepact.model.outcome import GroupOutcome, Outcome, RunRecord, Status
 from icepact.model.plan import Plan, RewriteFiles
 from icepact.model.policy import Options, Policy, resolve
 from icepact.model.progress import Progress
+from icepact.model.rates import Rates, measurements
 from icepact.plan.planner import make_plan
 from icepact.record.store import RecordStore
+
+_RUNS_REMEMBERED = 50
 
 
 def look(lake: Lake, name: str, request: Options, configuration: Options) -> Health:
@@ -33,10 +36,16 @@ def look(lake: Lake, name: str, request: Options, configuration: Options) -> Hea
     return assess(table.pin(branch=policy.branch), policy)
 
 
-def plan(lake: Lake, name: str, request: Options, configuration: Options) -> Plan:
+def plan(lake: Lake, name: str, request: Options, configuration: Options, store: RecordStore) -> Plan:
     """Pin a table and plan; nothing is written."""
     table, policy = _settle(lake, name, request, configuration)
-    return make_plan(table.pin(branch=policy.branch, where=policy.where), policy)
+    return make_plan(table.pin(branch=policy.branch, where=policy.where), policy, _rates(lake, store))
+
+
+def _rates(lake: Lake, store: RecordStore) -> Rates:
+    """How fast methods are, after what runs on this catalog took."""
+    outcomes = [run.outcome for run in store.runs(catalog=lake.catalog, limit=_RUNS_REMEMBERED) if run.outcome]
+    return Rates().corrected(measured for outcome in outcomes for measured in measurements(outcome))
 
 
 def _settle(lake: Lake, name: str, request: Options, configuration: Options) -> tuple[IcebergTable, Policy]:
@@ -233,6 +242,7 @@ def _group_outcome(run: _Run, step: RewriteFiles) -> GroupOutcome:
         method="+".join(sorted(written.methods)) if written else step.method.value,
         method_reason=(written.fallback if written else "") or step.method_reason,
         predicted_seconds=step.cost.seconds,
+        baseline_seconds=step.cost.baseline_seconds,
         copied_bytes=written.copied_bytes if written else 0,
         encoded_bytes=written.encoded_bytes if written else 0,
         requests=written.requests if written else 0,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from icepact.model.errors import BadInput
-from icepact.model.policy import Options, Policy, Strategy, defaults, from_properties, options, resolve
+from icepact.model.policy import MethodWish, Options, Policy, Strategy, defaults, from_properties, options, resolve
 from tests.support.states import MB, make_policy
 
 
@@ -66,6 +66,13 @@ def test_the_defaults() -> None:
         where=None,
         branch="main",
         rewrite_all=False,
+        method=MethodWish.AUTO,
+        codec=None,
+        compression_level=None,
+        recode=False,
+        row_group_size=None,
+        min_row_group_size=8 * MB,
+        task_memory=1024 * MB,
         sources={},
     )
     assert {name: getattr(policy, name) for name in defaults()} == defaults()
@@ -175,6 +182,11 @@ LAYOUT = {
     "max_group_files": 9,
     "where": "id > 5",
     "branch": "audit",
+    "codec": "snappy",
+    "compression_level": 9,
+    "recode": True,
+    "row_group_size": "64MB",
+    "min_row_group_size": "1MB",
 }
 
 
@@ -187,5 +199,5 @@ def test_every_option_is_either_layout_or_not() -> None:
     """Whoever adds an option decides whether it changes the layout, and says so here."""
     assert {f.name for f in fields(Policy)} == {
         *LAYOUT,
-        *("strategy", "max_files", "max_bytes", "rewrite_all", "sources"),
+        *("strategy", "max_files", "max_bytes", "rewrite_all", "method", "task_memory", "sources"),
     }

@@ -76,7 +76,7 @@ class Compactor:
         from icepact import maintain
 
         request = options(given)
-        return maintain.plan(self._lake_for(table), table, request, self._policy)
+        return maintain.plan(self._lake_for(table), table, request, self._policy, self._store)
 
     def apply(self, plan: "Plan", *, progress: Progress | None = None) -> "Outcome":
         """Carry out a plan."""

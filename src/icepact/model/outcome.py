@@ -40,6 +40,8 @@ class GroupOutcome:
     method_reason: str = ""
     """Why this method; if it is not the planned one, why that could not do it."""
     predicted_seconds: float = 0.0
+    baseline_seconds: float = 0.0
+    """Predicted from the start values alone: what earlier runs teach is measured against this."""
     copied_bytes: int = 0
     """Bytes of row groups that were copied as they were."""
     encoded_bytes: int = 0

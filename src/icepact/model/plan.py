@@ -35,7 +35,9 @@ class Cost:
     """What a method is predicted to take for a group."""
 
     seconds: float
-    """Of work on one core."""
+    """Of work on one core, corrected by what earlier runs took."""
+    baseline_seconds: float
+    """The same without corrections."""
     copied_bytes: int
     encoded_bytes: int
     requests: int

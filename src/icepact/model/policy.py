@@ -134,7 +134,7 @@ class Policy:
     @property
     def fingerprint(self) -> str:
         """Equal for two policies that would leave the same layout; budgets do not matter."""
-        wish = {k: v for k, v in asdict(self).items() if k not in _NOT_LAYOUT}
+        wish = {k: v for k, v in asdict(self).items() if k not in _NOT_LAYOUT and not _as_ever(k, v)}
         return hashlib.sha256(json.dumps(wish, sort_keys=True).encode()).hexdigest()[:12]
 
     def to_dict(self) -> dict[str, Any]:
@@ -142,6 +142,14 @@ class Policy:
         values = {k: v for k, v in asdict(self).items() if k != "sources"}
         plain = {k: v.value if isinstance(v, StrEnum) else v for k, v in values.items()}
         return {**plain, "sources": dict(self.sources)}
+
+
+_ADDED_LATER = ("codec", "compression_level", "recode", "row_group_size", "min_row_group_size")
+"""Options that are younger than the first fingerprints: at their default they do not change them."""
+
+
+def _as_ever(name: str, value: Any) -> bool:
+    return name in _ADDED_LATER and value == getattr(_DEFAULTS, name)
 
 
 _NOT_LAYOUT = frozenset({"sources", "max_files", "max_bytes", "rewrite_all", "method", "task_memory"})
@@ -155,8 +163,9 @@ def options(given: Mapping[str, Any], source: str = "request") -> Options:
         first = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
-        if name == "strategy":
-            message = f"unknown strategy; there is: {', '.join(Strategy)}"
+        choices = {"strategy": Strategy, "method": MethodWish, "codec": Codec}
+        if name in choices:
+            message = f"unknown {name}; there is: {', '.join(choices[name])}"
         where = "" if source == "request" else f" ({source})"
         raise BadInput(f"{name}: {message}{where}" if name else f"{message}{where}") from None
 

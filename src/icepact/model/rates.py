@@ -1,9 +1,9 @@
 """How fast each method works: measured start values, corrected by what runs really took."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from icepact.model.plan import Method
 
@@ -44,7 +44,8 @@ class Measured(NamedTuple):
     """One group of an earlier run."""
 
     method: Method
-    predicted_seconds: float
+    baseline_seconds: float
+    """Predicted from the start values."""
     seconds: float
     bytes: int
 
@@ -64,8 +65,8 @@ class Rates:
         ratios: dict[Method, list[float]] = {}
         for one in history:
             known = ratios.setdefault(one.method, [])
-            if one.bytes >= _LEAST_BYTES and one.predicted_seconds > 0 and len(known) < _LONGEST_MEMORY:
-                known.append(one.seconds / one.predicted_seconds)
+            if one.bytes >= _LEAST_BYTES and one.baseline_seconds > 0 and len(known) < _LONGEST_MEMORY:
+                known.append(one.seconds / one.baseline_seconds)
         return Rates(
             speeds={
                 method: replace(speed, correction=median(ratios[method]))
@@ -74,3 +75,15 @@ class Rates:
                 for method, speed in self.speeds.items()
             }
         )
+
+
+def measurements(outcome: Mapping[str, Any]) -> Iterator[Measured]:
+    """What an outcome's document tells about methods: groups that one method did alone."""
+    for group in outcome.get("groups", ()):
+        if group.get("method") in set(Method) and group.get("seconds"):
+            yield Measured(
+                method=Method(group["method"]),
+                baseline_seconds=group.get("baseline_seconds", 0.0),
+                seconds=group["seconds"],
+                bytes=group["bytes_in"],
+            )

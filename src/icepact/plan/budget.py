@@ -80,6 +80,7 @@ def _shrunk(
     cost = replace(
         group.cost,
         seconds=round(group.cost.seconds * share, 3),
+        baseline_seconds=round(group.cost.baseline_seconds * share, 3),
         copied_bytes=int(group.cost.copied_bytes * share),
         encoded_bytes=int(group.cost.encoded_bytes * share),
         requests=int(group.cost.requests * share),

@@ -94,6 +94,7 @@ def _cost(method: Method, state: TableState, units: Sequence[Unit], policy: Poli
     )
     return Cost(
         seconds=round(seconds * speed.correction, 3),
+        baseline_seconds=round(seconds, 3),
         copied_bytes=copied,
         encoded_bytes=total - copied,
         requests=_FOOTER_REQUESTS * len(files) + _OUTPUT_REQUESTS * len(units),

@@ -12,9 +12,13 @@ from icepact.model.policy import Options, options
 PLANNING = (
     *("strategy", "target_file_size", "min_file_size", "max_file_size", "min_input_files"),
     *("max_files", "max_bytes", "where", "branch", "rewrite_all"),
+    *("method", "codec", "compression_level", "recode", "row_group_size", "min_row_group_size", "task_memory"),
 )
 _GLOBAL_WITH_VALUE = ("--catalog", "--catalog-uri", "--catalog-type", "--warehouse", "--config")
 _GLOBAL_SWITCHES = ("--json", "--verbose", "-v")
+
+
+_SWITCHES = frozenset({"rewrite_all", "recode"})
 
 
 def with_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -26,7 +30,7 @@ def with_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., N
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def wrapper(*args: Any, **kwargs: Any) -> None:
-            given = {name: kwargs.pop(name) or None if name == "rewrite_all" else kwargs.pop(name) for name in names}
+            given = {name: kwargs.pop(name) or None if name in _SWITCHES else kwargs.pop(name) for name in names}
             options(given)
             command(*args, given=given, **kwargs)
 
@@ -40,7 +44,7 @@ def with_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., N
 
 
 def _flag(name: str) -> inspect.Parameter:
-    switch = name == "rewrite_all"
+    switch = name in _SWITCHES
     words = [_spelled(name)] if switch else []
     annotation: Any = Annotated[
         bool if switch else str | None,  # numbers and sizes are checked by the model, in its own words
@@ -54,7 +58,7 @@ def _spelled(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-_WITH_VALUE = {"--table", "--limit", *(_spelled(name) for name in PLANNING if name != "rewrite_all")}
+_WITH_VALUE = {"--table", "--limit", *(_spelled(name) for name in PLANNING if name not in _SWITCHES)}
 
 
 def hoist(arguments: Sequence[str]) -> list[str]:

@@ -136,6 +136,9 @@ class Renderer:
             gone = f"{counted(o.rows_deleted, 'deleted row')} now really gone" if o.rows_deleted else ""
             facts.add_row("rows", f"{o.rows_before:,} -> {o.rows_after:,}", gone)
             facts.add_row("delete files", f"{o.delete_files_removed:,} removed", "")
+            work = f"{format_size(o.encoded_bytes)} encoded anew"
+            work += f", {o.requests:,} requests to the store" if o.requests else ""
+            facts.add_row("row groups", f"{format_size(o.copied_bytes)} copied", work)
             self.out.print(facts)
         for group in o.groups:
             if not group.committed:

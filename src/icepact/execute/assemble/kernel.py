@@ -13,7 +13,7 @@ from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.extras import picks
 from icepact.execute.assemble.output import Outputs
 from icepact.execute.assemble.rows import Rows
-from icepact.execute.assemble.segments import Segment, segments
+from icepact.execute.assemble.segments import Segment, copyable, segments
 from icepact.execute.assemble.target import Target, make_target
 from icepact.execute.assemble.view import View
 from icepact.execute.assemble.work import TaskContext, UnitReport, UnitWork
@@ -129,7 +129,7 @@ class _Unit:
             self._settle_lone()
             self._rows.flush()
             self._copy(segment)
-        elif segment.copyable and self._rows.empty and self._lone is None:
+        elif segment.small and self._rows.empty and self._lone is None:
             self._lone = segment
         else:
             lone, self._lone = self._lone, None
@@ -145,10 +145,14 @@ class _Unit:
         self._rows.take(segment, self._decoder)
 
     def _settle_lone(self) -> None:
-        """A small row group with nothing to join is copied: encoding it would not make it larger."""
+        """A small row group with nothing to join is copied if it can be: encoding it would not make it larger."""
         lone, self._lone = self._lone, None
-        if lone is not None:
+        if lone is None:
+            return
+        if copyable(lone.view, lone.group, self._context.writing, walk=self._walk):
             self._copy(lone)
+        else:
+            self._take(lone)
 
     def _copy(self, segment: Segment) -> None:
         view = segment.view

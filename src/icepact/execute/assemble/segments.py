@@ -21,8 +21,8 @@ class Segment:
     """Which rows survive; null if all do."""
     copied: bool
     """True if its bytes are copied."""
-    copyable: bool
-    """True if it is encoded only because it is small: alone, it is copied nevertheless."""
+    small: bool
+    """True if it is encoded because it is small: alone, it may be copied nevertheless."""
 
     @property
     def where(self) -> RowGroup:
@@ -41,12 +41,13 @@ def segments(view: View, deleted: Deleted, writing: Writing, *, walk: bool) -> I
         keep = deleted.keep(number)
         if group.rows == 0 or (keep is not None and not keep.any()):
             continue
-        copyable = keep is None and _copyable(view, number, writing, walk=walk)
-        big = group.size >= writing.copy_floor
-        yield Segment(view=view, group=number, keep=keep, copied=copyable and big, copyable=copyable)
+        small = keep is None and group.size < writing.copy_floor
+        copied = keep is None and not small and copyable(view, number, writing, walk=walk)
+        yield Segment(view=view, group=number, keep=keep, copied=copied, small=small)
 
 
-def _copyable(view: View, group: int, writing: Writing, *, walk: bool) -> bool:
+def copyable(view: View, group: int, writing: Writing, *, walk: bool) -> bool:
+    """True if nothing speaks against copying the bytes of a row group that no delete touches."""
     if view.why_not_copied is not None:
         return False
     where = view.input.footer.row_groups[group]

@@ -10,7 +10,7 @@ from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.deletes.refs import DeleteRef
 from icepact.execute.storage.base import Storage
 from icepact.execute.storage.open import storage_for
-from icepact.model.errors import TemporaryError
+from icepact.model.errors import PermanentError, TemporaryError
 
 _lock = threading.Lock()
 _kept: tuple[str, Storage, DeleteCache] | None = None
@@ -26,6 +26,8 @@ def run_units(works: Iterable[UnitWork], context: TaskContext, attempt: str, *, 
         except TemporaryError as error:
             if not last:
                 raise
+            yield UnitReport(unit_id=work.unit_id, failed=str(error))
+        except PermanentError as error:
             yield UnitReport(unit_id=work.unit_id, failed=str(error))
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]

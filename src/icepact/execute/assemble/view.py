@@ -13,7 +13,7 @@ from icepact.execute.assemble.target import LAST_UPDATED, ROW_ID, Target
 from icepact.execute.assemble.values import scalar_of
 from icepact.execute.assemble.work import InputFile, TaskContext
 from icepact.execute.parquet.input import Input
-from icepact.execute.parquet.schema import Leaf, Node, leaves, same_values, tree
+from icepact.execute.parquet.schema import Node, leaves, same_values, tree
 from icepact.execute.parquet.trust import trusted_statistics
 from icepact.execute.storage.base import Source
 
@@ -29,16 +29,19 @@ class View:
         self.input = Input(source)
         if self.input.footer.rows != file.rows:
             raise NotAssembled(f"{file.path} has {self.input.footer.rows} rows, and the table says {file.rows}")
-        self.has_ids = any(9 in element for element in self.input.footer.fields[2])
-        self.schema = _with_ids(self.input.footer.fields[2], context.name_mapping)
-        if self.schema is None:
+        footer = self.input.footer
+        self.has_ids = any(9 in element for element in footer.fields[2])
+        if self.has_ids:
+            self.schema, self.leaves = footer.schema, footer.leaves
+        elif context.name_mapping is not None:
+            self.schema = _mapped(footer.fields[2], context.name_mapping)
+            self.leaves = leaves(self.schema)
+        else:
             raise NotAssembled("a file has no field ids, and the table no name mapping")
-        self.leaves: list[Leaf] = leaves(self.schema)
 
     @cached_property
     def read_plan(self) -> ReadPlan:
         """What is decoded of the file."""
-        assert self.schema is not None
         return read_plan(self.schema, self.target.fields)
 
     @cached_property
@@ -50,7 +53,6 @@ class View:
     @cached_property
     def top_level(self) -> dict[int, int]:
         """Where the file's top-level columns are, by field id."""
-        assert self.schema is not None
         return {child.field_id: n for n, child in enumerate(self.schema.children) if child.field_id is not None}
 
     def lacks(self, field_id: int) -> bool:
@@ -106,13 +108,8 @@ class View:
         return place if whole and same_values(self.leaves[place], wanted) else None
 
 
-def _with_ids(elements: Sequence[dict[int, Any]], name_mapping: str | None) -> Node | None:
-    """The file's schema with field ids: its own, or those of the name mapping if it has none at all."""
-    schema = tree(elements)
-    if any(9 in element for element in elements):
-        return schema
-    if name_mapping is None:
-        return None
+def _mapped(elements: Sequence[dict[int, Any]], name_mapping: str) -> Node:
+    """The schema of a file without field ids, with those of the table's name mapping."""
     schema = tree([dict(element) for element in elements])
     _assign(schema, json.loads(name_mapping))
     return schema

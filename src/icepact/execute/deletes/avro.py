@@ -36,7 +36,10 @@ class AvroFile:
 
     def read(self, columns: list[str]) -> pa.Table:
         """These top-level columns."""
-        frame = pl.read_avro(io.BytesIO(self._readable()), columns=columns)
+        try:
+            frame = pl.read_avro(io.BytesIO(self._readable()), columns=columns)
+        except pl.exceptions.PanicException as error:  # not an Exception: it would end the worker
+            raise ValueError(f"polars gave up: {error}") from None
         return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
 
     def _readable(self) -> bytes:

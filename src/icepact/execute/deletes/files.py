@@ -84,7 +84,7 @@ def _parquet(view: memoryview, ids: Collection[int], names: Mapping[int, str]) -
     source.seek(0)
     coded = [name for name in wanted if name in names.values()]
     with pq.ParquetFile(source, read_dictionary=coded, coerce_int96_timestamp_unit="us") as file:
-        # the reader takes "a.b" for a column of that name and for a path: both are read, ids tell which is meant
+        # readers take "a.b" for a column of that name and for a path: both are read, ids tell which is meant
         table = file.read(columns=wanted, use_threads=False)
         rows = file.metadata.num_rows
     return rows, _extracted(table, _wanted(field_paths(table.schema), table.schema.names, ids, names))
@@ -95,8 +95,7 @@ def _orc(view: memoryview, ids: Collection[int], names: Mapping[int, str]) -> tu
     wanted = _top_names(file.schema.names, _wanted(field_paths(file.schema), file.schema.names, ids, names))
     if not wanted:
         return file.nrows, {}
-    dotted = any("." in name for name in wanted)
-    table = file.read(columns=None if dotted else wanted)
+    table = file.read(columns=wanted)
     columns = _extracted(table, _wanted(field_paths(table.schema), table.schema.names, ids, names))
     # seconds before 1970 come out wrong by one, and years beyond 2262 wrap around
     if any(pa.types.is_timestamp(column.type) for column in columns.values()):

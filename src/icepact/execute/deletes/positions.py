@@ -49,7 +49,7 @@ def read_positions(ref: DeleteRef, data: Bytes) -> PositionIndex:
     paths, pos = columns[FILE_PATH_ID], columns[POS_ID]
     if paths.null_count or pos.null_count:
         raise BrokenDelete(f"{ref} has rows without a path or position")
-    names, codes = _coded(paths)
+    names, codes = coded_paths(paths)
     numbers: NDArray[np.int64] = pos.cast(pa.int64()).to_numpy()
     if len(numbers) and numbers.min() < 0:
         raise BrokenDelete(f"{ref} has negative positions")
@@ -81,7 +81,7 @@ def deleted_positions(
     return _ascending(np.sort(np.concatenate([np.empty(0, dtype=np.int64), *parts])))
 
 
-def _coded(paths: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:
+def coded_paths(paths: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:
     """Distinct paths, and for each row the number of its path."""
     values = paths.cast(pa.large_string()) if not pa.types.is_dictionary(paths.type) else paths
     coded = values.unify_dictionaries() if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
@@ -89,7 +89,7 @@ def _coded(paths: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:
         return [], np.empty(0, dtype=np.int64)
     names: list[str] = coded.chunk(0).dictionary.to_pylist()
     if len(set(names)) != len(names):  # nothing forbids a dictionary page to repeat itself
-        return _coded(paths.cast(pa.large_string()))
+        return coded_paths(paths.cast(pa.large_string()))
     codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in coded.chunks])
     return names, codes.astype(np.int64)
 

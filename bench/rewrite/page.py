@@ -1,0 +1,82 @@
+"""`docs/benchmarks.md`: what was measured, how, the tables, how to measure again."""
+
+from pathlib import Path
+
+from bench.rewrite.report import as_markdown
+from bench.rewrite.results import load
+from bench.rewrite.workloads import CP_BAR, CP_SCALE, SCANS_BAR, WORKLOADS
+
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+
+_TEXT = """\
+# Benchmarks
+
+How long icepact takes to rewrite a messy table, against Spark's own `rewrite_data_files` and against `cp` of
+the same bytes. This page is written by `make bench` from the results it keeps; no figure in it is typed by hand.
+
+{results}
+
+## What was measured
+
+At scale 1 every table holds about 1 GB. The target is 512 MB for all. The bar is the speed-up over Spark's
+action that icepact should reach.
+
+{workloads}
+
+Except for the 300 columns, tables have the 16 columns of TPC-H's `lineitem`: integers, decimals, dates,
+strings of few values and a free-text comment. Files are zstd Parquet with one row group each, written by
+Iceberg's own Parquet writer, which is also Flink's. Deleted positions are 2% of the rows of the files they
+are on. Deleted keys are pairs of order key and line number, spread at random over the whole table, in 10
+delete files. Below scale 1 there are proportionally fewer keys.
+
+Two more bars: the five queries never take more than {scans:g} times as long after icepact as after Spark's
+action; and from scale {cp_scale:g} on, (a) takes at most {cp:g} times as long as `cp`.
+
+## How it was measured
+
+- One Spark session on all cores, `local[*]`, serves both sides: the same JVM, the same heap, the same codec,
+  the same target size. Both sides and the queries are run once on a tiny table of the same kind before
+  anything is timed.
+- The sides and `cp` run in turn, and the turn begins with another one in every repeat. Before each run Java's
+  garbage is collected and written data is flushed to disk. Page caches are left as they are, for everybody.
+- Every run starts from the same snapshot: after it, the table is rolled back and the run's files are deleted.
+- Spark's time is the whole `CALL`; icepact's is the whole `Compactor.compact`: plan, rewrite, proof and commit.
+  `cp` copies the table's data files, deletes not applied.
+- Spark's action reads with vectorised readers, which is its default. Where it matters, its settings are tried
+  on a quarter of the table first and the fastest are used: how many groups at a time, for many partitions;
+  how many columns code is generated for, for 300 columns. It is not asked to remove dangling delete files,
+  which would take it longer; icepact removes them always.
+- After each run five queries are run twice: a count of few rows by key, two sums, a group by, minimum and
+  maximum of a text, a hash of all columns. A ratio of scans is one of sums of the five medians. The time
+  before is that of one pass over the messy table.
+- The hash of all columns, with the number of rows, must equal that of the messy table, on format v3 also a hash
+  of row ids and sequence numbers. A run that changes the rows has no time, and it is told in the last table.
+- A ratio is one of medians; in brackets are the lowest and the highest ratio within a repeat.
+- Memory is sampled every 50 ms: resident size of the JVM, of the calling Python process, and of all Python
+  workers together; the heap is the sum of the peaks of Java's memory pools, garbage included. The JVM is the
+  same for both sides and gives little back, so that its resident size says less than the heap; Python workers
+  that wait for work since icepact's last run are counted for both sides, too.
+
+## Measure again
+
+```console
+make bench                                        # everything, about 1 GB for each workload
+SCALE=4 make bench                                # 4 GB
+.venv/bin/python -m bench rewrite --workloads a,g --scale 0.1 --results /tmp/mine.json
+.venv/bin/python -m bench docs                    # only write this page anew
+```
+
+Results are kept as they come, one for each workload and scale: a run that is stopped loses only the repeat it
+is in, and single workloads are added to the others.
+"""
+
+
+def write_page(results: Path, page: Path = PAGE) -> None:
+    """Write the page from what is kept."""
+    listed = "\n".join(
+        ["| | table | bar |", "|---|---|---|", *(f"| {w.name} | {w.title} | {w.bar:g} |" for w in WORKLOADS)]
+    )
+    text = _TEXT.format(
+        results=as_markdown(load(results)), workloads=listed, scans=SCANS_BAR, cp=CP_BAR, cp_scale=CP_SCALE
+    )
+    page.write_text(text)

@@ -1,0 +1,326 @@
+"""Metrics of files: bounds that hold for every value, counts that add up, and nothing said that is not known."""
+
+import decimal
+import io
+import math
+import pickle
+import struct
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from icepact.execute.assemble.metrics import (
+    FileMetrics,
+    MetricsColumn,
+    MetricsMode,
+    cut_lower,
+    cut_upper,
+    file_metrics,
+    metrics_columns,
+    serialized,
+)
+from icepact.execute.parquet.footer import Footer, read_footer
+from icepact.execute.parquet.layout import BYTE_ARRAY, DOUBLE, FIXED, FLOAT, INT32, INT64
+
+FULL = MetricsMode.of("full")
+
+# -- modes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "counted", "bound_length"),
+    [
+        ("none", False, 0),
+        ("counts", True, 0),
+        ("truncate(16)", True, 16),
+        ("Truncate(3)", True, 3),
+        ("FULL", True, 2**31 - 1),
+    ],
+)
+def test_modes_in_icebergs_words(text: str, counted: bool, bound_length: int) -> None:
+    assert MetricsMode.of(text) == MetricsMode(counted=counted, bound_length=bound_length)
+
+
+@pytest.mark.parametrize("text", ["", "all", "truncate", "truncate(0)", "truncate(-1)", "truncate(3) "])
+def test_what_is_no_mode(text: str) -> None:
+    with pytest.raises(ValueError, match="no metrics mode"):
+        MetricsMode.of(text)
+
+
+def test_columns_travel_to_executors() -> None:
+    column = MetricsColumn(type="decimal(12, 2)", mode=MetricsMode.of("truncate(16)"))
+    assert pickle.loads(pickle.dumps(column)) == column
+
+
+# -- cutting --------------------------------------------------------------------------------------
+
+SCALARS = 0x110000 - 0x800
+"""Characters there are, surrogates not counted."""
+EDGES = "\0a\ud7fe\ud7ff\ue000\uffff\U00010000\U0010fffe\U0010ffff"
+TEXTS = st.text(EDGES, max_size=8) | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+BINARIES = st.lists(st.sampled_from([0, 1, 127, 128, 254, 255]), max_size=8).map(bytes) | st.binary(max_size=8)
+LENGTHS = st.integers(1, 9)
+
+
+def increased(digits: list[int], base: int) -> list[int] | None:
+    """The next number with as many digits, without the zeros that a carry leaves behind."""
+    number = 0
+    for digit in digits:
+        number = number * base + digit
+    number += 1
+    if number == base ** len(digits):
+        return None
+    while number % base == 0:
+        number //= base
+        digits = digits[1:]
+    found = [0] * len(digits)
+    for place in reversed(range(len(digits))):
+        number, found[place] = divmod(number, base)
+    return found
+
+
+@given(TEXTS, LENGTHS)
+@example("\ud7ff\ud7ff", 1)
+@example("a\U0010ffff\U0010ffff", 2)
+@example("\U0010ffff" * 3, 2)
+def test_cut_texts(text: str, length: int) -> None:
+    lower = cut_lower("string", text.encode(), length).decode()
+    assert lower == text[:length]
+    upper = cut_upper("string", text.encode(), length)
+    if len(text) <= length:
+        assert upper == text.encode()
+        return
+    digits = [ord(c) if ord(c) < 0xD800 else ord(c) - 0x800 for c in text[:length]]
+    after = increased(digits, SCALARS)
+    expected = None if after is None else "".join(chr(d if d < 0xD800 else d + 0x800) for d in after).encode()
+    assert upper == expected
+    assert upper is None or upper > text.encode()
+
+
+@given(BINARIES, LENGTHS)
+@example(b"\x7f\xff\xff", 2)
+@example(b"\xff" * 3, 2)
+def test_cut_binaries(data: bytes, length: int) -> None:
+    assert cut_lower("binary", data, length) == data[:length]
+    upper = cut_upper("binary", data, length)
+    if len(data) <= length:
+        assert upper == data
+        return
+    after = increased(list(data[:length]), 256)
+    assert upper == (None if after is None else bytes(after))
+    assert upper is None or upper > data
+
+
+@pytest.mark.parametrize("kind", ["fixed[20]", "uuid", "decimal(38, 2)", "long"])
+def test_nothing_else_is_cut(kind: str) -> None:
+    data = b"\xff" * 20
+    assert (cut_lower(kind, data, 3), cut_upper(kind, data, 3)) == (data, data)
+
+
+# -- serialization --------------------------------------------------------------------------------
+
+
+@given(st.integers(-(2**127), 2**127 - 1))
+@example(0)
+@example(-1)
+@example(127)
+@example(128)
+@example(-128)
+@example(-129)
+def test_decimals_take_as_few_bytes_as_they_can(number: int) -> None:
+    data = serialized("decimal(38, 2)", FIXED, number, zero=0.0)
+    assert int.from_bytes(data, "big", signed=True) == number
+    shorter = 8 * (len(data) - 1)
+    assert shorter == 0 or not -(2 ** (shorter - 1)) <= number < 2 ** (shorter - 1)
+
+
+@given(st.integers(-(2**31), 2**31 - 1))
+def test_numbers_keep_their_width(number: int) -> None:
+    for kind, physical, width in (("int", INT32, 4), ("long", INT32, 4), ("long", INT64, 8), ("date", INT32, 4)):
+        data = serialized(kind, physical, number, zero=0.0)
+        assert (len(data), int.from_bytes(data, "little", signed=True)) == (width, number)
+
+
+@given(st.floats(allow_nan=False), st.sampled_from([0.0, -0.0]))
+@example(0.0, -0.0)
+@example(-0.0, 0.0)
+def test_zeros_get_the_sign_of_their_side(number: float, zero: float) -> None:
+    expected = struct.pack("<d", number if number else zero)
+    assert serialized("double", DOUBLE, number, zero=zero) == expected
+    assert serialized("float", FLOAT, -0.0, zero=zero) == struct.pack("<f", zero)
+
+
+def test_bytes_are_bytes() -> None:
+    for kind, physical in (("string", BYTE_ARRAY), ("binary", BYTE_ARRAY), ("uuid", FIXED), ("fixed[2]", FIXED)):
+        assert serialized(kind, physical, b"\x80a", zero=0.0) == b"\x80a"
+
+
+# -- whole files ----------------------------------------------------------------------------------
+
+
+def footer_of(columns: dict[str, pa.Array], **options: Any) -> Footer:
+    """The footer of a file with these columns; ids count from 1."""
+    fields = [
+        pa.field(name, values.type, metadata={"PARQUET:field_id": str(number)})
+        for number, (name, values) in enumerate(columns.items(), start=1)
+    ]
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields)), buffer, **options)
+    data = buffer.getvalue()
+    return read_footer(lambda offset, length: data[offset : offset + length], len(data))
+
+
+def described(values: pa.Array, kind: str, mode: MetricsMode = FULL, **options: Any) -> FileMetrics:
+    """Metrics of a file with one column, whose id is 1."""
+    return file_metrics(footer_of({"a": values}, **options), {1: MetricsColumn(type=kind, mode=mode)})
+
+
+def bounds(metrics: FileMetrics) -> tuple[bytes | None, bytes | None]:
+    """The bounds of column 1."""
+    lower, upper = metrics.lower_bounds.get(1), metrics.upper_bounds.get(1)
+    return None if lower is None else bytes.fromhex(lower), None if upper is None else bytes.fromhex(upper)
+
+
+GROUPS = st.integers(1, 12)
+
+
+@given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=30), GROUPS)
+def test_metrics_of_numbers(values: list[int | None], rows: int) -> None:
+    metrics = described(pa.array(values, pa.int64()), "long", row_group_size=rows)
+    known = [value for value in values if value is not None]
+    assert bounds(metrics) == (
+        (struct.pack("<q", min(known)), struct.pack("<q", max(known))) if known else (None, None)
+    )
+    assert metrics.value_counts == {1: len(values)}
+    assert metrics.null_value_counts == {1: len(values) - len(known)}
+    assert len(metrics.split_offsets) == math.ceil(len(values) / rows)
+
+
+@given(st.lists(st.none() | TEXTS, max_size=30), GROUPS, LENGTHS)
+def test_metrics_of_texts(values: list[str | None], rows: int, length: int) -> None:
+    mode = MetricsMode.of(f"truncate({length})")
+    lower, upper = bounds(described(pa.array(values, pa.string()), "string", mode, row_group_size=rows))
+    known = [value for value in values if value is not None]
+    if known:
+        assert lower == min(known)[:length].encode()
+        assert upper == cut_upper("string", max(known).encode(), length)
+    else:
+        assert (lower, upper) == (None, None)
+
+
+@given(st.lists(st.none() | st.floats(width=32) | st.sampled_from([0.0, -0.0, math.nan]), max_size=30), GROUPS)
+def test_metrics_of_fractions(values: list[float | None], rows: int) -> None:
+    """Bounds leave NaN out; a row group with nothing else has none, and then the file has none."""
+    metrics = described(pa.array(values, pa.float32()), "float", row_group_size=rows)
+    groups = [[v for v in values[start : start + rows] if v is not None] for start in range(0, len(values), rows)]
+    known = [[v for v in group if not math.isnan(v)] for group in groups if group]
+    if not known or not all(known):
+        assert bounds(metrics) == (None, None)
+    else:
+        low, high = min(map(min, known)), max(map(max, known))
+        assert bounds(metrics) == (struct.pack("<f", low or -0.0), struct.pack("<f", high or 0.0))
+
+
+@given(st.lists(st.none() | st.integers(-(10**9) + 1, 10**9 - 1), min_size=1, max_size=20), GROUPS, st.booleans())
+def test_decimals_are_the_same_in_numbers_and_in_bytes(values: list[int | None], rows: int, integers: bool) -> None:
+    scaled = pa.array([None if v is None else decimal.Decimal(v).scaleb(-2) for v in values], pa.decimal128(9, 2))
+    metrics = described(scaled, "decimal(9, 2)", row_group_size=rows, store_decimal_as_integer=integers)
+    known = [value for value in values if value is not None]
+    for data, number in zip(bounds(metrics), (min(known), max(known)) if known else (None, None), strict=True):
+        assert (data is None) == (number is None)
+        assert data is None or int.from_bytes(data, "big", signed=True) == number
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (pa.array([1, 2], pa.uint32()), "long"),
+        (pa.array([1, 2], pa.uint64()), "long"),
+        (pa.array([1, 2], pa.timestamp("ms")), "timestamp"),
+        (pa.array([1, 2], pa.timestamp("ns")), "timestamp"),
+        (pa.array([1, 2], pa.timestamp("us")), "timestamp_ns"),
+        (pa.array([1, 2], pa.time32("ms")), "time"),
+        (pa.array([decimal.Decimal("1.23")], pa.decimal128(9, 2)), "decimal(9, 3)"),
+        (pa.array([decimal.Decimal("1.23")], pa.decimal128(9, 2)), "fixed[4]"),
+        (pa.array([1], pa.int32()), "decimal(9, 0)"),
+        (pa.array([1.5], pa.float16()), "fixed[2]"),
+        (pa.array([1], pa.int64()), "int"),
+        (pa.array([b"point"]), "geometry(srid:4326)"),
+        (pa.array([b"point"]), "geography"),
+    ],
+    ids=str,
+)
+def test_numbers_that_mean_something_else_have_no_bounds(values: pa.Array, kind: str) -> None:
+    metrics = described(values, kind)
+    assert bounds(metrics) == (None, None)
+    assert (metrics.value_counts, metrics.null_value_counts) == ({1: len(values)}, {1: 0})
+
+
+def test_how_much_is_said() -> None:
+    values = pa.array(["ab", None])
+    for mode, sized, counted, lower in (("none", 0, 0, 0), ("counts", 1, 1, 0), ("truncate(1)", 1, 1, 1)):
+        metrics = described(values, "string", MetricsMode.of(mode))
+        told = (metrics.column_sizes, metrics.value_counts, metrics.null_value_counts, metrics.lower_bounds)
+        assert tuple(map(len, told)) == (sized, counted, counted, lower)
+
+
+def test_values_inside_lists_have_sizes_only() -> None:
+    element = pa.field("element", pa.int64(), metadata={"PARQUET:field_id": "2"})
+    footer = footer_of({"a": pa.array([[1, 2], None], pa.list_(element))})
+    metrics = file_metrics(footer, {2: MetricsColumn(type="long", mode=FULL)})
+    assert metrics.column_sizes == {2: footer.row_groups[0].chunks[0].size}
+    assert (metrics.value_counts, metrics.null_value_counts, metrics.lower_bounds) == ({}, {}, {})
+
+
+def test_columns_nobody_asked_for_are_passed_over() -> None:
+    footer = footer_of({"a": pa.array([1]), "b": pa.array([2])})
+    metrics = file_metrics(footer, {2: MetricsColumn(type="long", mode=FULL)})
+    assert metrics.to_json() == {
+        "column-sizes": {"keys": [2], "values": [footer.row_groups[0].chunks[1].size]},
+        "value-counts": {"keys": [2], "values": [1]},
+        "null-value-counts": {"keys": [2], "values": [0]},
+        "lower-bounds": {"keys": [2], "values": ["0200000000000000"]},
+        "upper-bounds": {"keys": [2], "values": ["0200000000000000"]},
+        "split-offsets": [4],
+    }
+
+
+# -- which columns --------------------------------------------------------------------------------
+
+
+def test_columns_of_a_schema() -> None:
+    """Names as Iceberg spells them, and row lineage besides."""
+    inner = {
+        "type": "struct",
+        "fields": [{"id": 5, "name": "x", "type": "int"}, {"id": 6, "name": "y", "type": "uuid"}],
+    }
+    listed = {"type": "list", "element-id": 7, "element": inner}
+    mapped = {"type": "map", "key-id": 8, "key": "string", "value-id": 9, "value": "decimal(9, 2)"}
+    fields = [("a", "long"), ("b", inner), ("c", listed), ("d", mapped)]
+    schema = {
+        "type": "struct",
+        "fields": [{"id": n, "name": name, "type": kind} for n, (name, kind) in enumerate(fields)],
+    }
+    asked: list[str] = []
+
+    def mode_of(name: str) -> MetricsMode:
+        asked.append(name)
+        return MetricsMode.of("counts" if name == "d.key" else "full")
+
+    found = metrics_columns(schema, mode_of)
+
+    lineage = {"_row_id": 2147483540, "_last_updated_sequence_number": 2147483539}
+    assert asked == ["a", "b.x", "b.y", "c.element.x", "c.element.y", "d.key", "d.value", *lineage]
+    assert {field_id: column.type for field_id, column in found.items()} == {
+        0: "long",
+        5: "int",
+        6: "uuid",
+        8: "string",
+        9: "decimal(9, 2)",
+        **dict.fromkeys(lineage.values(), "long"),
+    }
+    assert [field_id for field_id, column in found.items() if column.mode != FULL] == [8]
