@@ -142,7 +142,8 @@ def _work(table: IcebergTable, run: _Run, progress: Progress) -> None:
 def _clean_up(table: IcebergTable, run: _Run, keep: frozenset[str]) -> None:
     """Delete what was written for nothing. A nuisance if it fails, never a reason to call a committed run failed."""
     known = {f.path for w in run.executed.written.values() for f in w.files} - keep
-    incomplete = len(run.executed.written) < len(run.plan.steps)  # some unit failed: its files are not known by name
+    # a unit failed, or a task died on the way: its files are not known by name
+    incomplete = len(run.executed.written) < len(run.plan.steps) or not run.executed.clean
     try:
         delete_files(table, sorted(known))
         if incomplete:

@@ -53,7 +53,8 @@ def test_target_file_size(compactor: Compactor, spark: SparkSession, table: str)
     assert kilobytes(spark, table) == [17] * 16
     outcome = keeps_rows(compactor, table, target_file_size="64KB")
     sizes = kilobytes(spark, table)
-    assert sizes == [60] * 4  # four footers became one
+    assert len(sizes) == 4
+    assert set(sizes) <= {59, 60, 61, 62}  # four footers became one
     assert outcome.files_after == 4
 
 

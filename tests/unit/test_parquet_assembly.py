@@ -175,9 +175,12 @@ def judge(data: bytes, making: Making, assembled: Assembled) -> None:
     case = making.case
     same_rows(data, case.expected)
     described_well(data, assembled, case.groups)
-    footer = Input(Memory(data)).footer
-    for group, picks, sorting in zip(footer.row_groups, making.picks, making.sorting, strict=True):
+    output = Input(Stored(data))
+    assert output.why_nothing_copied is None
+    groups = zip(output.footer.row_groups, making.picks, making.sorting, strict=True)
+    for number, (group, picks, sorting) in enumerate(groups):
         assert group.fields.get(4) == sorting
+        assert all(output.why_not_copied(number, column, walk=False) is None for column in range(len(picks)))
         for chunk, pick in zip(group.chunks, picks, strict=True):
             same_chunk(data, chunk, pick)
     statistics_hold(data)

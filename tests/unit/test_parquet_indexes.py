@@ -85,6 +85,15 @@ def test_pages_that_are_not_copied(name: str) -> None:
     assert reasons(repaged(change)) == [reason]
 
 
+def test_page_headers_with_long_bounds() -> None:
+    table = pa.table({"s": ["a" * 1900, "b" * 1900, "c" * 40]})
+    data = write(table, Settings(dictionary=False, page_rows=1)).data
+    chunk = Input(Stored(data)).footer.row_groups[0].chunks[0]
+    longest = max(size - header[3] for _, size, header in walk(data, chunk))
+    assert longest > 3800
+    assert reasons(data) == [None]
+
+
 def test_bytes_behind_the_last_page() -> None:
     assert reasons(repaged(lambda headers: None, b"\x15")) == ["a structure ends too early"]
     assert reasons(repaged(lambda headers: None, bytes(9))) == ["a page has no size"]
@@ -171,6 +180,18 @@ def test_page_locations_that_are_no_structure() -> None:
     for blob in (b"\x19", b"\xff" * 20, first(4)[:-1]):
         assert replaced(4, blob).pages(0, 0) is None
         assert replaced(6, blob).column_index(0, 0) is None
+
+
+@pytest.mark.parametrize("number", [4, 6])
+def test_an_index_that_claims_to_lie_among_the_row_groups(number: int) -> None:
+    """It is left out, and does not make us fetch the whole file for the sake of the others."""
+    stored = Stored(bent(INDEXED, lambda fields: fields[4][0][1][0].update({number: 4})))
+    file = Input(stored)
+    last = file.footer.row_groups[0].chunks[-1]
+    assert file.column_index(0, 0) is None
+    assert (file.pages(0, 0) is None) == (number == 4)
+    assert file.pages(0, 1) is not None
+    assert stored.fetched <= file.footer.start - last.end
 
 
 BAD_INDEXES: dict[str, Change] = {

@@ -14,6 +14,7 @@ from icepact.execute.parquet.footer import MAGIC
 from icepact.execute.parquet.input import Input, Memory
 from icepact.execute.parquet.schema import same_values
 from icepact.execute.parquet.thrift import Fields
+from tests.support.parquet_bent import bent, meta_of
 from tests.support.parquet_files import FileSink, PartsSink, Settings, Stored, write
 from tests.support.parquet_judges import CREATED_BY, described_well, same_rows, statistics_hold
 
@@ -209,6 +210,23 @@ def test_more_row_groups_than_ordinals() -> None:
     groups = assembler.finish().footer.row_groups
     assert [group.fields.get(7) for group in groups[32766:]] == [32766, 32767, None, None]
     assert pq.read_metadata(io.BytesIO(sink.data)).num_row_groups == 32770
+
+
+def test_what_writers_left_for_themselves_stays_behind() -> None:
+    def leave(fields: Fields) -> None:
+        fields[5] = [{1: b"pandas", 2: b"{}"}, {1: b"writer.model.name"}]
+        meta_of(fields).update({8: [{1: b"k", 2: b"v"}], 10: 4})
+        fields[4][0][1][0][2] = 4
+
+    file = Input(Stored(bent(write(TABLE, HOW).data, leave)))
+    assert [file.why_not_copied(0, column, walk=True) for column in (0, 1)] == [None, None]
+    sink = PartsSink()
+    assembled = side_by_side(sink, file)
+    described_well(sink.data, assembled, [100] * 4)
+    chunk = Input(Stored(sink.data)).footer.row_groups[0].chunks[0]
+    assert {8, 10}.isdisjoint(chunk.meta)
+    assert chunk.fields[2] == 0
+    same_rows(sink.data, TABLE)
 
 
 # -- readers ------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from icepact.execute.parquet.input import Input
+from icepact.execute.parquet.schema import Leaf, same_values
 from icepact.execute.parquet.thrift import I32, I64, STRUCT, Fields
 from icepact.execute.parquet.trust import trusted_statistics
 from tests.support.parquet_bent import Raw, bent, footer_of, meta_of
@@ -250,3 +251,57 @@ def test_bounds_of_types_without_an_order_are_dropped(strange: Fields) -> None:
 
 def test_statistics_with_something_unknown_are_dropped() -> None:
     assert kept(lambda fields: meta_of(fields)[12].update({10: STRANGE})) == {}
+
+
+# -- the same values ---------------------------------------------------------------------------------------------
+
+
+def leaf(kind: pa.DataType, *, nullable: bool = True, field_id: int = 1, bend: Change | None = None) -> Leaf:
+    """The first leaf of a column of a type."""
+    field = pa.field("a", kind, nullable=nullable, metadata={"PARQUET:field_id": str(field_id)})
+    data = write(pa.schema([field]).empty_table()).data
+    return Input(Stored(bent(data, bend) if bend else data)).footer.leaves[0]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (leaf(pa.int32()), leaf(pa.int64())),
+        (leaf(pa.int32()), leaf(pa.uint32())),
+        (leaf(pa.int32()), leaf(pa.date32())),
+        (leaf(pa.string()), leaf(pa.binary())),
+        (leaf(pa.binary(3)), leaf(pa.binary(4))),
+        (leaf(pa.decimal128(5, 2)), leaf(pa.decimal128(6, 2))),
+        (leaf(pa.decimal128(5, 2)), leaf(pa.decimal128(5, 1))),
+        (leaf(pa.timestamp("us")), leaf(pa.timestamp("ms"))),
+        (leaf(pa.timestamp("us")), leaf(pa.timestamp("us", "UTC"))),
+        (leaf(pa.int32()), leaf(pa.int32(), nullable=False)),
+        (leaf(pa.int32()), leaf(pa.int32(), field_id=2)),
+        (leaf(pa.list_(pa.int32())), leaf(pa.list_(pa.field("element", pa.int32(), nullable=False)))),
+        (leaf(pa.list_(pa.int32())), leaf(pa.int32())),
+        (leaf(pa.list_(pa.int32())), leaf(pa.list_(pa.int32()), bend=lambda fields: fields[2][3].update({9: 5}))),
+        (leaf(pa.int32()), leaf(pa.int32(), bend=lambda fields: fields[2][1].update({99: STRANGE}))),
+    ],
+)
+def test_other_values(one: Leaf, other: Leaf) -> None:
+    assert not same_values(one, other)
+    assert not same_values(other, one)
+    assert same_values(one, one)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        (pa.int32(), lambda fields: fields[2][1].update({6: 17, 10: {10: {1: 32, 2: True}}})),
+        (pa.string(), lambda fields: fields[2][1].pop(10)),
+        (pa.string(), lambda fields: fields[2][1].pop(6)),
+        (pa.decimal128(9, 2), lambda fields: fields[2][1].pop(10)),
+        (pa.timestamp("us", "UTC"), lambda fields: fields[2][1].pop(10)),
+        (pa.date32(), lambda fields: fields[2][1].pop(10)),
+        (pa.uint16(), lambda fields: fields[2][1].pop(10)),
+        (pa.int32(), lambda fields: fields[2][1].update({4: b"another name"})),
+        (pa.list_(pa.int32()), lambda fields: fields[2][2].update({4: b"bag", 9: 77})),
+    ],
+)
+def test_the_same_values_in_other_words(kind: pa.DataType, change: Change) -> None:
+    assert same_values(leaf(kind), leaf(kind, bend=change))

@@ -25,6 +25,8 @@ class Executed:
 
     written: Mapping[str, Written]
     failed: Mapping[str, str]
+    clean: bool = True
+    """False if a task may have died while writing: its files are not known by name."""
 
 
 def unit_ids(step: RewriteFiles) -> list[str]:
@@ -51,7 +53,8 @@ def execute(plan: Plan, staging: Staging, progress: Progress) -> Executed:
         for step in plan.steps
         if step.group_id not in run.failed
     }
-    return Executed(written=written, failed=run.failed)
+    clean = all(rewriter.clean for rewriter in run.rewriters.values()) and not run.failed
+    return Executed(written=written, failed=run.failed, clean=clean and run.clean)
 
 
 class _Run:
@@ -61,9 +64,10 @@ class _Run:
         self._plan = plan
         self._staging = staging
         self._progress = progress
-        self._rewriters: dict[Method, Rewriter] = {}
+        self.rewriters: dict[Method, Rewriter] = {}
         self.results: dict[str, UnitResult] = {}
         self.failed: dict[str, str] = {}
+        self.clean = True
         self.fallbacks: dict[str, str] = {}
         """Groups of which another method did a part, and why."""
 
@@ -99,15 +103,15 @@ class _Run:
         return running
 
     def _rewriter(self, method: Method) -> Rewriter:
-        if method not in self._rewriters:
+        if method not in self.rewriters:
             match method:
                 case Method.ASSEMBLE:
-                    self._rewriters[method] = AssembleRewriter(self._staging, self._plan)
+                    self.rewriters[method] = AssembleRewriter(self._staging, self._plan)
                 case Method.SPARK:
-                    self._rewriters[method] = SparkRewriter(self._staging)
+                    self.rewriters[method] = SparkRewriter(self._staging)
                 case _:
                     assert_never(method)
-        return self._rewriters[method]
+        return self.rewriters[method]
 
     def _rewrite(self, rewriter: Rewriter, batch: Sequence[Task]) -> Sequence[Ended]:
         if all(task.step.group_id in self.failed for task in batch):
@@ -120,6 +124,7 @@ class _Run:
         method, batch = about
         error = future.exception()
         if error is not None:
+            self.clean = False
             if len(batch) > 1:  # one of them spoilt the job: each gets a job of its own
                 return {pool.submit(self._rewrite, self._rewriter(method), [task]): (method, [task]) for task in batch}
             self._failed(batch[0], error_line(error))

@@ -88,7 +88,8 @@ class Lake:
                     f"catalog {self.catalog!r} needs a JDBC driver that Spark does not have: give its jar as"
                     " spark.driver.extraClassPath under spark: conf: in icepact.yaml"
                 ) from None
-            raise IcepactError(f"catalog {self.catalog!r} cannot be opened: {why}") from None
+            refused = why.startswith(("NotAuthorizedException", "ForbiddenException"))
+            raise (BadInput if refused else IcepactError)(f"catalog {self.catalog!r} cannot be opened: {why}") from None
 
     def _namespace(self, levels: tuple[str, ...]) -> Any:
         array = self.java.gateway.new_array(self.java.jvm.java.lang.String, len(levels))

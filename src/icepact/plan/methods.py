@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from pydantic_core import from_json
@@ -34,6 +35,9 @@ def choose(state: TableState, units: Sequence[Unit], policy: Policy, rates: Rate
     against = _why_not_assembled(state, units, regroup=regroup)
     if against is not None:
         return Chosen(method=Method.SPARK, cost=costs[Method.SPARK], reason=against)
+    if policy.method is MethodWish.AUTO and state.sort_order != "unsorted":
+        reason = "the table has a sort order, and this method keeps outputs sorted"
+        return Chosen(method=Method.SPARK, cost=costs[Method.SPARK], reason=reason)
     if policy.method is not MethodWish.AUTO:
         asked = Method(policy.method.value)
         return Chosen(method=asked, cost=costs[asked], reason="as asked")
@@ -62,9 +66,14 @@ def _why_not_assembled(state: TableState, units: Sequence[Unit], *, regroup: boo
     strange = sorted(set(_types(from_json(state.schema))) & set(_NOT_WRITTEN))
     if strange:
         return f"a column is of type {strange[0]}"
-    if any(value == "NaN" for unit in units for f in unit.files for value in f.partition):
-        return "a partition value is NaN"
+    if any(_unspeakable(value) for unit in units for f in unit.files for value in f.partition):
+        return "a partition value is NaN or infinite"
     return None
+
+
+def _unspeakable(value: Any) -> bool:
+    """True for a partition value that Iceberg's JSON writes and cannot read."""
+    return value in ("NaN", "Infinity", "-Infinity") or (isinstance(value, float) and not isfinite(value))
 
 
 def _types(kind: Any) -> Iterator[str]:

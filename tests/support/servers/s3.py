@@ -5,7 +5,7 @@ import secrets
 import signal
 import sysconfig
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,29 +77,31 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
     # Killed at the end: asked politely it takes its time to save what nobody wants.
     with serving("s3", command, folder=folder, polite=signal.SIGKILL) as server:
         endpoint = f"http://{LOOPBACK}:{ports[0]}"
-        client = boto3.client(
-            "s3",
-            endpoint_url=endpoint,
-            aws_access_key_id=access_key,
-            aws_secret_access_key=secret_key,
-            region_name=REGION,
-            config=Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}, connect_timeout=5),
-        )
-
-        def made() -> bool | None:
-            try:
-                client.create_bucket(Bucket=BUCKET)
-                client.put_object(Bucket=BUCKET, Key="ready", Body=b"x")  # only when a volume can be written to
-            except (BotoCoreError, ClientError):
-                return None
-            client.delete_object(Bucket=BUCKET, Key="ready")
-            return True
-
-        try:
-            server.wait_until(made)
+        with closing(_client(endpoint, access_key, secret_key)) as client:
+            server.wait_until(lambda: _ready(client))
             yield S3Server(endpoint=endpoint, access_key=access_key, secret_key=secret_key, client=client)
-        finally:
-            client.close()
+
+
+def _client(endpoint: str, access_key: str, secret_key: str) -> "S3Client":
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        aws_access_key_id=access_key,
+        aws_secret_access_key=secret_key,
+        region_name=REGION,
+        config=Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}, connect_timeout=5),
+    )
+
+
+def _ready(client: "S3Client") -> bool | None:
+    """Make the bucket; the server is ready only when something can be written into it."""
+    try:
+        client.create_bucket(Bucket=BUCKET)
+        client.put_object(Bucket=BUCKET, Key="ready", Body=b"x")
+    except (BotoCoreError, ClientError):
+        return None
+    client.delete_object(Bucket=BUCKET, Key="ready")
+    return True
 
 
 def _command(folder: Path, identities: Path, ports: list[int]) -> list[str]:

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from icepact.execute.assemble.errors import NotAssembled
-from icepact.execute.assemble.ranges import column_range, constant_of, default_of
+from icepact.execute.assemble.ranges import column_range, constant_of, default_of, in_bloom
 from icepact.execute.assemble.view import View
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.deletes.equality import KeySet
@@ -16,6 +16,8 @@ from icepact.execute.deletes.files import columns_by_id
 from icepact.model.table import DeleteKind
 
 Mask = NDArray[np.bool_]
+_MOST_PROBES = 1000
+"""Keys that are tried in a bloom filter; for more, reading the column is the faster way."""
 
 
 class Deleted:
@@ -47,7 +49,15 @@ class Deleted:
         return ~gone if gone.any() else None
 
     def _may_match(self, keys: KeySet, group: int) -> bool:
-        return keys.may_match({i: column_range(self._view, group, i) for i in keys.field_ids})
+        """False if statistics, or the bloom filter of a single key column, rule every key out."""
+        known = {i: column_range(self._view, group, i) for i in keys.field_ids}
+        if not keys.may_match(known):
+            return False
+        if len(keys.field_ids) > 1:
+            return True
+        (field_id,) = keys.field_ids
+        values = keys.single_values(field_id, _MOST_PROBES, within=known[field_id])
+        return values is None or in_bloom(self._view, group, field_id, values)
 
     def _key_columns(self, keys: KeySet, group: int) -> dict[int, Any]:
         """The key columns of a row group; of one that the file lacks, its constant."""

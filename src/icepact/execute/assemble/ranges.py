@@ -1,13 +1,15 @@
 """What a row group's statistics say about a key column, in the form in which equality keys compare."""
 
 import struct
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from icepact.execute.assemble.target import primitive_leaf
 from icepact.execute.assemble.values import scalar_of
 from icepact.execute.assemble.view import View
 from icepact.execute.deletes.ranges import UNKNOWN, ColumnRange
-from icepact.execute.parquet.layout import BOOLEAN, DOUBLE, FLOAT, INT32, INT64
+from icepact.execute.parquet.bloom import hashes, may_contain
+from icepact.execute.parquet.layout import BOOLEAN, BYTE_ARRAY, DOUBLE, FLOAT, INT32, INT64
 from icepact.execute.parquet.schema import Leaf
 from icepact.execute.parquet.trust import trusted_statistics
 
@@ -51,6 +53,26 @@ def constant_of(view: View, field_id: int) -> Any:
 def default_of(view: View, field_id: int) -> Any:
     """The value of a key column that a delete file lacks, as Python holds it."""
     return scalar_of(view.context.defaults.get(field_id), view.context.types[field_id]).as_py()
+
+
+def in_bloom(view: View, group: int, field_id: int, values: Sequence[Any]) -> bool:
+    """False if the column has a bloom filter and none of the values, in comparable form, is in it."""
+    place = next((n for n, leaf in enumerate(view.leaves) if leaf.field_id == field_id), None)
+    if place is None or not _means(view.context.types[field_id], view.leaves[place]):
+        return True
+    leaf = view.leaves[place]
+    data = view.input.bloom(view.input.footer.row_groups[group].chunks[place])
+    if data is None or leaf.physical not in _PLAIN_BYTES:
+        return True
+    return bool(may_contain(data, hashes(_PLAIN_BYTES[leaf.physical](value) for value in values)).any())
+
+
+_PLAIN_BYTES: dict[int, Callable[[Any], bytes]] = {
+    INT32: lambda value: struct.pack("<i", value),
+    INT64: lambda value: struct.pack("<q", value),
+    BYTE_ARRAY: bytes,
+}
+"""Values as the filter's hash function sees them; other types are not asked for."""
 
 
 def _means(kind: str, leaf: Leaf) -> bool:

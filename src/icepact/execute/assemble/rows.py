@@ -57,7 +57,7 @@ class Rows:
         per_row = where.size / max(1, where.rows)
         limit = self._writing.task_memory // _SHARE
         guess = _DECODED * where.uncompressed_size / max(1, where.rows)
-        most = max(1024, int(limit / 2 / max(1.0, guess)))
+        most = max(1, min(int(limit / 2 / max(1.0, guess)), round(self._writing.row_group_bytes / max(1.0, per_row))))
         for table in decoder.rows(segment.group, segment.keep, most):
             held = self._held
             held.tables.append(table)

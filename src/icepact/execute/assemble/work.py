@@ -120,3 +120,5 @@ class UnitReport:
     """Why another method must do it."""
     failed: str | None = None
     """Why it failed, for good."""
+    retried: bool = False
+    """True if an earlier attempt died: it may have left a file."""

@@ -168,9 +168,10 @@ class Footer:
         """All row groups, checked to lie within the file."""
         found = []
         first_row = 0
+        columns = len(self.leaves)
         for fields in self.fields.get(4, []):
             group = RowGroup(fields, tuple(Chunk(c) for c in fields.get(1, [])), first_row)
-            _check(group, len(self.leaves), self.start)
+            _check(group, columns, self.start)
             first_row += group.rows
             found.append(group)
         if first_row != self.rows:

@@ -6,6 +6,7 @@ and turns their reports into results. The kernel is in `execute/assemble`.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -44,6 +45,7 @@ class AssembleRewriter:
         self._plan = plan
         self._spark = staging.table.session.sparkContext
         self._shared: Any = None
+        self.clean = self._spark.getConf().get("spark.speculation", "false").lower() != "true"
         self._refusal = self._prepare()
 
     def _prepare(self) -> str | None:
@@ -84,6 +86,8 @@ class AssembleRewriter:
         shared, last = self._shared, _attempts(self._spark) - 1
         rdd = self._spark.parallelize(works, len(works))
         reports = {r.unit_id: r for r in rdd.mapPartitions(_Job(shared, last)).collect()}
+        if any(report.retried for report in reports.values()):
+            self.clean = False
         return [self._ended(task, reports[task.unit_id]) for task in tasks]
 
     def _work(self, task: Task, policy: Policy) -> UnitWork:
@@ -139,7 +143,9 @@ class _Job:
         spark = SparkTask.get()
         assert spark is not None
         attempt = str(spark.taskAttemptId())
-        return run_units(works, self._shared.value, attempt, last=spark.attemptNumber() >= self._last)
+        number = spark.attemptNumber()
+        for report in run_units(works, self._shared.value, attempt, last=number >= self._last):
+            yield replace(report, retried=number > 0)
 
 
 def _attempts(spark: Any) -> int:

@@ -56,6 +56,11 @@ Ended = UnitResult | Refused | Failed
 class Rewriter(Protocol):
     """Rewrites units; called from several threads at once."""
 
+    @property
+    def clean(self) -> bool:
+        """False if an attempt may have died while writing."""
+        ...
+
     def batches(self, tasks: Sequence[Task]) -> Sequence[Sequence[Task]]:
         """Which tasks are handed over together: one Spark job each."""
         ...

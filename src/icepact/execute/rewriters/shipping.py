@@ -1,5 +1,7 @@
 """Getting this package to executors that do not have it."""
 
+import atexit
+import shutil
 import tempfile
 import zipfile
 from pathlib import Path
@@ -16,10 +18,11 @@ def ship_package(spark: Any) -> None:
     with _lock:
         if str(spark.master).startswith("local") or spark.applicationId in _shipped:
             return
-        with tempfile.TemporaryDirectory(prefix="icepact-") as folder:
-            archive = Path(folder) / "icepact-package.zip"
-            pack(archive)
-            spark.addPyFile(str(archive))  # copied by Spark before this returns
+        folder = tempfile.mkdtemp(prefix="icepact-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors fetch it as long as the driver lives
+        archive = Path(folder) / "icepact-package.zip"
+        pack(archive)
+        spark.addPyFile(str(archive))
         _shipped.add(spark.applicationId)
 
 

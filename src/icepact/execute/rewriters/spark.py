@@ -20,6 +20,8 @@ class SparkRewriter:
 
     def __init__(self, staging: Staging) -> None:
         self._staging = staging
+        # elsewhere executors may be lost, and with them the writers that would have removed their files
+        self.clean = str(staging.table.session.sparkContext.master).startswith("local")
 
     def batches(self, tasks: Sequence[Task]) -> Sequence[Sequence[Task]]:
         """Each alone."""
