@@ -59,14 +59,22 @@ class Rows:
         guess = _DECODED * where.uncompressed_size / max(1, where.rows)
         most = max(1, min(int(limit / 2 / max(1.0, guess)), round(self._writing.row_group_bytes / max(1.0, per_row))))
         for table in decoder.rows(segment.group, segment.keep, most):
-            held = self._held
-            held.tables.append(table)
-            held.rows += table.num_rows
-            held.memory += table.nbytes
-            held.compressed += per_row * table.num_rows
-            if held.compressed + per_row >= self._writing.row_group_bytes or held.memory >= limit:
-                self.flush()
-                self._remember(segment)
+            at = 0
+            while at < table.num_rows:
+                room = max(1, round((self._writing.row_group_bytes - self._held.compressed) / max(1.0, per_row)))
+                piece = table.slice(at, room)
+                at += piece.num_rows
+                self._hold(piece, per_row * piece.num_rows)
+                if piece.num_rows == room or self._held.memory >= limit:
+                    self.flush()
+                    self._remember(segment)
+
+    def _hold(self, table: pa.Table, compressed: float) -> None:
+        held = self._held
+        held.tables.append(table)
+        held.rows += table.num_rows
+        held.memory += table.nbytes
+        held.compressed += compressed
 
     def _remember(self, segment: Segment) -> None:
         """How the source holds its columns decides how the output does."""
