@@ -1,0 +1,62 @@
+"""What manifests say of the live files of a table, beside what Iceberg itself reads from their footers."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tests.support.messy import load
+
+_METRICS = ("column-sizes", "value-counts", "null-value-counts", "lower-bounds", "upper-bounds")
+
+
+def described(spark: SparkSession, table: str) -> dict[str, dict[str, Any]]:
+    """The live data files as the manifests describe them, by path; metrics by field id."""
+    java = load(spark, f"local.{table}")
+    files = java.newScan().includeColumnStats().planFiles().iterator()
+    found = {}
+    while files.hasNext():
+        file = files.next().file()
+        found[file.location()] = _document(spark, file, java.specs()[file.specId()])
+    return found
+
+
+def from_footer(spark: SparkSession, table: str, path: str) -> dict[str, Any]:
+    """A file as Iceberg would describe it from its footer."""
+    iceberg = spark._jvm.org.apache.iceberg
+    java = load(spark, f"local.{table}")
+    stored = java.io().newInputFile(path)
+    spec = iceberg.PartitionSpec.unpartitioned()
+    hadoop = spark._jvm.org.apache.hadoop
+    parquet = iceberg.shaded.org.apache.parquet.hadoop
+    place = parquet.util.HadoopInputFile.fromPath(hadoop.fs.Path(path), hadoop.conf.Configuration())
+    reader = parquet.ParquetFileReader.open(place)
+    offsets = iceberg.parquet.ParquetUtil.getSplitOffsets(reader.getFooter())
+    reader.close()
+    metrics = iceberg.parquet.ParquetUtil.fileMetrics(stored, iceberg.MetricsConfig.forTable(java))
+    file = iceberg.DataFiles.builder(spec).withInputFile(stored).withFormat("parquet").withMetrics(metrics)
+    return _document(spark, file.withSplitOffsets(offsets).build(), spec)
+
+
+def _document(spark: SparkSession, file: Any, spec: Any) -> dict[str, Any]:
+    told = json.loads(str(spark._jvm.org.apache.iceberg.ContentFileParser.toJson(file, spec)))
+    kept = {key: told[key] for key in ("record-count", "file-size-in-bytes", "split-offsets") if key in told}
+    for key in _METRICS:
+        values = told.get(key, {"keys": [], "values": []})
+        kept[key] = dict(zip(values["keys"], values["values"], strict=True))
+    return kept
+
+
+def manifests_agree(spark: SparkSession, table: str, *, unbounded: frozenset[int] = frozenset()) -> None:
+    """Every file is described as Iceberg would describe it; of some columns, less: without bounds."""
+    for path, told in described(spark, table).items():
+        theirs = from_footer(spark, table, path)
+        for key in ("lower-bounds", "upper-bounds"):
+            assert unbounded <= theirs[key].keys(), "Iceberg does not know these bounds either"
+            theirs[key] = _without(theirs[key], unbounded)
+        assert told == theirs, path
+
+
+def _without(by_id: Mapping[int, Any], ids: frozenset[int]) -> dict[int, Any]:
+    return {field_id: value for field_id, value in by_id.items() if field_id not in ids}

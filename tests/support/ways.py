@@ -1,0 +1,121 @@
+"""The ways to rewrite a table, forced upon tiny files; and what a rewrite really copied, told from the bytes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from icepact import Compactor
+from icepact.execute.parquet.footer import Footer
+from icepact.execute.parquet.input import Input, Memory
+from icepact.model.outcome import Outcome
+from tests.support.checks import keeps_rows
+from tests.support.oracle import data_files
+
+WAYS: Mapping[str, Mapping[str, Any]] = {
+    "spark": {"method": "spark"},
+    # what is smaller than eight megabytes is encoded anew
+    "encode": {"method": "assemble", "row_group_size": "1MB"},
+    # what may be copied is copied; with deletes in some row groups, an output has both kinds
+    "copy": {"method": "assemble", "min_row_group_size": 1, "row_group_size": "1MB"},
+}
+SEVERAL_ROW_GROUPS = {
+    "write.parquet.row-group-size-bytes": "1",
+    "write.parquet.row-group-check-min-record-count": "20",
+    "write.parquet.row-group-check-max-record-count": "20",
+}
+"""Spark's writers make row groups of twenty rows; the ways above are told otherwise."""
+LINEAGE_IDS = frozenset({2147483540, 2147483539})
+
+
+class Pieces(NamedTuple):
+    """Of what outputs are made."""
+
+    copied: int
+    """Row groups with the bytes that they had in an input; columns that were made up aside."""
+    encoded: int
+    """All other row groups."""
+    copied_bytes: int
+    """Bytes of chunks that are as they were."""
+    encoded_bytes: int
+
+
+def rewritten(
+    compactor: Compactor,
+    table: str,
+    way: str,
+    *,
+    copied: int | None = None,
+    encoded: int | None = None,
+    lineage: bool = False,
+    **options: Any,
+) -> Outcome:
+    """Compact in one way and no other: rows stay, and the outcome tells exactly what happened to the bytes.
+
+    `copied` and `encoded` are row groups of the outputs, where the test knows them.
+    """
+    before = data_files(compactor.spark, table)
+    outcome = keeps_rows(compactor, table, lineage=lineage, **{**WAYS[way], **options})
+    after = data_files(compactor.spark, table)
+    method = WAYS[way]["method"]
+    assert outcome.methods == {method: len(outcome.groups)}, [g.method_reason for g in outcome.groups]
+    if method == "assemble":
+        found = pieces(sorted({*before} - {*after}), sorted({*after} - {*before}))
+        assert (found.copied_bytes, found.encoded_bytes) == (outcome.copied_bytes, outcome.encoded_bytes)
+        assert copied in (None, found.copied), found
+        assert encoded in (None, found.encoded), found
+    return outcome
+
+
+# -- bytes ------------------------------------------------------------------------------------------
+
+
+class _Group(NamedTuple):
+    rows: int
+    chunks: dict[int | bytes, bytes]
+    """By field id, or by name where a file has no ids."""
+    ids: dict[bytes, int]
+    """Field ids of the names, where a file has them."""
+
+
+def footer(path: str) -> Footer:
+    """The footer of a local file."""
+    return Input(Memory(Path(path).read_bytes())).footer
+
+
+def row_groups(path: str) -> Iterator[_Group]:
+    """The row groups of a local file, byte by byte."""
+    data = Path(path).read_bytes()
+    told = Input(Memory(data)).footer
+    keys = [leaf.field_id if leaf.field_id is not None else b".".join(leaf.path) for leaf in told.leaves]
+    ids = {b".".join(leaf.path): leaf.field_id for leaf in told.leaves if leaf.field_id is not None}
+    for group in told.row_groups:
+        chunks = {key: data[c.start : c.end] for key, c in zip(keys, group.chunks, strict=True)}
+        yield _Group(group.rows, chunks, ids)
+
+
+def pieces(inputs: Sequence[str], outputs: Sequence[str]) -> Pieces:
+    """What of the outputs is found in the inputs, chunk by chunk."""
+    sources = [group for path in inputs for group in row_groups(path)]
+    copied = encoded = copied_bytes = encoded_bytes = 0
+    for group in (group for path in outputs for group in row_groups(path)):
+        source = next((s for s in sources if _is_copy(group, s)), None)
+        same = {} if source is None else _shared(group, source)
+        copied += source is not None
+        encoded += source is None
+        for key, chunk in group.chunks.items():
+            if same.get(key) == chunk:
+                copied_bytes += len(chunk)
+            else:
+                encoded_bytes += len(chunk)
+    return Pieces(copied, encoded, copied_bytes, encoded_bytes)
+
+
+def _shared(group: _Group, source: _Group) -> dict[int | bytes, bytes]:
+    """The chunks of a source by the keys of a row group."""
+    return {group.ids.get(key, key) if isinstance(key, bytes) else key: data for key, data in source.chunks.items()}
+
+
+def _is_copy(group: _Group, source: _Group) -> bool:
+    theirs = {key: data for key, data in _shared(group, source).items() if key not in LINEAGE_IDS}
+    both = theirs.keys() & group.chunks.keys()
+    return bool(both) and group.rows == source.rows and all(group.chunks[key] == theirs[key] for key in both)
