@@ -63,6 +63,9 @@ class Workload:
         table = workshop.table(pile, version=self.version)
         if self.mess is not None:
             self.mess(workshop, table, pile, scale)
+        # One more commit, as a stream makes them. With it deletes are older than the last commit in every repeat,
+        # not in all but the first, and Iceberg drops such deletes with the data files they were for.
+        workshop.java(table).table.newFastAppend().commit()
         return table
 
     def quarter(self, pile: Pile) -> str:

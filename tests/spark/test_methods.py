@@ -1,10 +1,10 @@
-"""Every way to rewrite on every kind of table: format version, deletes, changed columns, partitions; rows are nested."""
+"""Every way to rewrite, on tables of every version, with every kind of delete, changed columns, and partitions."""
 
 from itertools import product
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from icepact import Compactor
 from tests.support.combos import pairwise
@@ -12,7 +12,7 @@ from tests.support.manifests import manifests_agree
 from tests.support.messy import equality_delete, load
 from tests.support.oracle import LINEAGE, data_files, delete_files
 from tests.support.tables import create
-from tests.support.ways import SEVERAL_ROW_GROUPS, WAYS, rewritten
+from tests.support.ways import SEVERAL_ROW_GROUPS, WAYS, maybe, rewritten
 
 PARTITIONS = {
     # how the table is partitioned, and a partition for equality deletes
@@ -47,7 +47,8 @@ OLD = 120
 def write(spark: SparkSession, table: str, first: int, last: int, change: str) -> None:
     """Three files; ids are where they were, whatever became of the columns."""
     title = "title" if change == "columns" else "name"
-    deeper = change == "nested"
+    b, c = (f", 'b', {maybe('2')}", f", 'c', {maybe('id')}") if change == "nested" else ("", "")
+    one = maybe("int(id)")
     values = {
         "id": "id",
         "kind": "substr('ab', int(id % 2) + 1, 1)",
@@ -56,17 +57,14 @@ def write(spark: SparkSession, table: str, first: int, last: int, change: str) -
         "price": "CAST(id / 4 AS decimal(9, 2))",
         "gone": "concat('gone', id)",
         title: "IF(id % 9 = 0, NULL, concat('n', id % 5))",
-        "inner": "IF(id % 4 = 0, NULL, named_struct('a', int(id), 'b', string(id)"
-        + (", 'c', id))" if deeper else "))"),
-        "items": "IF(id % 5 = 0, NULL, array(named_struct('a', int(id)"
-        + (", 'b', 2), NULL))" if deeper else "), NULL))"),
-        "entries": "map('k', named_struct('a', int(id)"
-        + (", 'b', 3), 'null', NULL)" if deeper else "), 'null', NULL)"),
+        "inner": f"IF(id % 4 = 0, NULL, named_struct('a', {one}, 'b', {maybe('string(id)')}{c}))",
+        "items": f"IF(id % 5 = 0, NULL, array(named_struct('a', {one}{b}), NULL))",
+        "entries": f"map('k', named_struct('a', {one}{b}), 'null', NULL)",
         "extra": "concat('e', id % 3)",
         "first": "int(id)",
     }
     columns = [field.name for field in spark.table(table).schema]
-    rows = spark.range(first, last, 1, 3).selectExpr(*(f"{values[name]} AS {name}" for name in columns))
+    rows = spark.range(first, last, 1, 3).selectExpr(*(f"{maybe(values[name])} AS {name}" for name in columns))
     rows.writeTo(table).append()
 
 
@@ -125,6 +123,11 @@ def test_rows_stay(
 # -- row lineage ------------------------------------------------------------------------------------
 
 
+def words(spark: SparkSession, first: int, last: int, files: int, word: str) -> DataFrame:
+    """Rows with the same word."""
+    return spark.range(first, last, 1, files).selectExpr(f"{maybe('id')} AS id", f"{maybe(repr(word))} AS word")
+
+
 @pytest.mark.parametrize("way", ["copy", "encode", pytest.param("spark", marks=pytest.mark.matrix)])
 def test_lineage_that_is_already_in_the_files(
     compactor: Compactor, spark: SparkSession, namespace: str, way: str
@@ -135,10 +138,10 @@ def test_lineage_that_is_already_in_the_files(
     """
     table = create(spark, f"{namespace}.t", "id bigint, word string", version=3, properties=SEVERAL_ROW_GROUPS)
     for first in (0, 60):
-        spark.range(first, first + 60, 1, 3).selectExpr("id", "'new' AS word").writeTo(table).append()
+        words(spark, first, first + 60, 3, word="new").writeTo(table).append()
     spark.sql(f"DELETE FROM {table} WHERE id IN (3, 61)")
     rewritten(compactor, table, way, lineage=True, copied=4 if way == "copy" else 0)
-    spark.range(120, 180, 1, 3).selectExpr("id", "'newer' AS word").writeTo(table).append()
+    words(spark, 120, 180, 3, word="newer").writeTo(table).append()
     spark.sql(f"UPDATE {table} SET word = 'changed' WHERE id IN (1, 2, 100, 130)")
     shown = f"SELECT id, word, {', '.join(LINEAGE)} FROM {table} ORDER BY id"
     before = spark.sql(shown).collect()
@@ -151,7 +154,7 @@ def test_lineage_that_is_already_in_the_files(
     assert spark.sql(shown).collect() == before
     if way != "spark":
         manifests_agree(spark, table)
-    spark.range(180, 240, 1, 2).selectExpr("id", "'newest' AS word").writeTo(table).append()
+    words(spark, 180, 240, 2, word="newest").writeTo(table).append()
     rewritten(compactor, table, way, lineage=True, min_input_files=2)
 
 
@@ -162,7 +165,7 @@ def test_lineage_of_upgraded_tables(compactor: Compactor, spark: SparkSession, n
     Then all three generations together: rows that got ids from our commit, new ones, deleted ones.
     """
     table = create(spark, f"{namespace}.t", "id bigint, word string", version=2, properties=SEVERAL_ROW_GROUPS)
-    spark.range(0, 120, 1, 3).selectExpr("id", "'old' AS word").writeTo(table).append()
+    words(spark, 0, 120, 3, word="old").writeTo(table).append()
     spark.sql(f"DELETE FROM {table} WHERE id IN (3, 61)")
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('format-version' = '3')")
     spark.sql(f"REFRESH TABLE {table}")
@@ -175,7 +178,7 @@ def test_lineage_of_upgraded_tables(compactor: Compactor, spark: SparkSession, n
         column = pq.read_table(path)[name]
         assert (len(column), column.null_count) == (118, 118)
     assert {row[0] for row in spark.sql(f"SELECT {LINEAGE[0]} FROM {table}").collect()} == set(range(118))
-    spark.range(120, 180, 1, 3).selectExpr("id", "'new' AS word").writeTo(table).append()
+    words(spark, 120, 180, 3, word="new").writeTo(table).append()
     spark.sql(f"DELETE FROM {table} WHERE id IN (4, 150)")
     rewritten(compactor, table, way, lineage=True, min_input_files=2)
     assert spark.sql(f"SELECT count(DISTINCT {LINEAGE[0]}) FROM {table}").collect()[0][0] == 176
@@ -184,7 +187,7 @@ def test_lineage_of_upgraded_tables(compactor: Compactor, spark: SparkSession, n
 def test_lineage_of_deletes_from_two_formats(compactor: Compactor, spark: SparkSession, namespace: str) -> None:
     """An upgraded table: position deletes of format 2, and vectors that supersede them, in a unit of both kinds."""
     table = create(spark, f"{namespace}.t", "id bigint, word string", version=2, properties=SEVERAL_ROW_GROUPS)
-    spark.range(0, 120, 1, 3).selectExpr("id", "'old' AS word").writeTo(table).append()
+    words(spark, 0, 120, 3, word="old").writeTo(table).append()
     spark.sql(f"DELETE FROM {table} WHERE id IN (3, 63, 103)")
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('format-version' = '3')")
     spark.sql(f"DELETE FROM {table} WHERE id IN (4, 25)")

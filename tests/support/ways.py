@@ -27,6 +27,14 @@ SEVERAL_ROW_GROUPS = {
 LINEAGE_IDS = frozenset({2147483540, 2147483539})
 
 
+def maybe(value: str) -> str:
+    """The same value, as Spark must write it into an optional column; `id` is never negative.
+
+    What Spark knows to be never null it writes as a required column, and that is never copied.
+    """
+    return f"IF(id < 0, NULL, {value})"
+
+
 class Pieces(NamedTuple):
     """Of what outputs are made."""
 
