@@ -11,15 +11,7 @@ from icepact.iceberg.table import IcebergTable
 _NAME_MAPPING = "schema.name-mapping.default"
 _VENDED = "org.apache.iceberg.io.SupportsStorageCredentials"
 _HADOOP = "org.apache.iceberg.hadoop.HadoopFileIO"
-_HADOOP_KEYS = (
-    "fs.s3a.endpoint",
-    "fs.s3a.access.key",
-    "fs.s3a.secret.key",
-    "fs.s3a.session.token",
-    "fs.s3a.path.style.access",
-    "fs.s3a.endpoint.region",
-    "fs.s3a.connection.ssl.enabled",
-)
+_HADOOP_S3 = "fs.s3a."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,9 +66,8 @@ def _io_properties(java: Java, table: IcebergTable) -> dict[str, str]:
     io = table.table.io()
     found = java.mapping(io.properties())
     if java.class_of(_HADOOP).isInstance(io):
-        conf = io.getConf()
-        values = {key: conf.get(key) for key in _HADOOP_KEYS}
-        found |= {key: str(value) for key, value in values.items() if value}
+        settings = java.mapping(io.getConf().getPropsWithPrefix(_HADOOP_S3))
+        found |= {_HADOOP_S3 + key: value for key, value in settings.items() if value}
     return found
 
 

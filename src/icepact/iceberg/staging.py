@@ -37,7 +37,9 @@ class Staging:
         self.java = table.java
         self.run_id = run_id
         self._frozen = _frozen_copy(table, run_id)
-        columns = [column.name for column in flat_columns(json.loads(table.schema)).values()]
+        known = self.java.iceberg.util.SnapshotUtil.schemaFor(table.table, snapshot_id)  # columns as they were then
+        document = json.loads(str(self.java.iceberg.SchemaParser.toJson(known)))
+        columns = [column.name for column in flat_columns(document).values()]
         told = columns[: max(1, MOST_STATISTICS // len(unit_of))]
         tasks = ScanTasks.with_stats(self.java, table.table, snapshot_id, list(unit_of), told)
         self._tasks_of = tasks.by_key(unit_of)

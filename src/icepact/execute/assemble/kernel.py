@@ -23,21 +23,26 @@ from icepact.execute.parquet.errors import Damaged
 from icepact.execute.parquet.input import sorting_columns
 from icepact.execute.storage.base import Storage
 
+_MOST_CHUNKS = 50_000
+"""Column chunks of a unit whose footers are held at once."""
+
 
 def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: DeleteCache, attempt: str) -> UnitReport:
     """Rewrite one unit. Whatever goes wrong, no file of it is left behind."""
     started = time.monotonic()
     before = storage.traffic
-    target = make_target(context.schema, lineage=context.lineage)
+    target, views = _looked_at(work, context, storage)
     outputs = Outputs(storage, target, context, f"{work.output}-{attempt}", work.max_file_size)
     try:
-        unit = _Unit(work, context, target, storage, cache, outputs)
+        unit = _Unit(work, context, target, storage, cache, outputs, views)
         unit.run()
     except BaseException:
         with suppress(Exception):
             outputs.abort()
         raise
     finally:
+        for view in views.values():
+            view.source.close()
         pa.default_memory_pool().release_unused()
     after = storage.traffic
     rows_read = sum(file.rows for file in work.inputs)
@@ -52,6 +57,30 @@ def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: Dele
         transferred_bytes=after.bytes_read + after.bytes_written - before.bytes_read - before.bytes_written,
         seconds=time.monotonic() - started,
     )
+
+
+def _looked_at(work: UnitWork, context: TaskContext, storage: Storage) -> tuple[Target, dict[str, View]]:
+    """The schema of the outputs, and the inputs that had to be opened to settle it.
+
+    Where something may be copied, a column that no input can hold a null in stays without nulls.
+    """
+    target = make_target(context.schema, lineage=context.lineage)
+    large = any(file.size >= context.writing.copy_floor for file in work.inputs)
+    if not large or len(work.inputs) * len(target.leaves) > _MOST_CHUNKS:
+        return target, {}
+    views: dict[str, View] = {}
+    try:
+        for file in work.inputs:
+            views[file.path] = View(file, storage.open(file.path, file.size), target, context)
+    except BaseException:
+        for view in views.values():
+            view.source.close()
+        raise
+    strict = frozenset.intersection(*(view.never_null for view in views.values()))
+    target = make_target(context.schema, lineage=context.lineage, never_null=strict)
+    for view in views.values():
+        view.target = target
+    return target, views
 
 
 def attempted(work: UnitWork, context: TaskContext, storage: Storage, cache: DeleteCache, attempt: str) -> UnitReport:
@@ -79,6 +108,7 @@ class _Unit:
         storage: Storage,
         cache: DeleteCache,
         outputs: Outputs,
+        views: dict[str, View],
     ) -> None:
         self._work = work
         self._context = context
@@ -86,6 +116,7 @@ class _Unit:
         self._storage = storage
         self._cache = cache
         self._outputs = outputs
+        self._views = views
         self._encoder = Encoder(target, context.writing)
         self._rows = Rows(target, context.writing, self._encoder, outputs)
         self._lone: Segment | None = None
@@ -109,7 +140,9 @@ class _Unit:
     def _segments(self) -> Iterator[Segment]:
         """All segments in order; a file is closed once it is decoded, or at the end if it was copied from."""
         for file in self._work.inputs:
-            view = View(file, self._storage.open(file.path, file.size), self._target, self._context)
+            view = self._views.get(file.path)
+            if view is None:
+                view = View(file, self._storage.open(file.path, file.size), self._target, self._context)
             self._open.append(view)
             survived = 0
             for segment in segments(view, Deleted(view, self._cache), self._context.writing, walk=self._walk):

@@ -79,9 +79,15 @@ class Target:
         return found
 
 
-def make_target(schema: str, *, lineage: bool) -> Target:
-    """The target for a table's schema; NotAssembled if it has a type that this method cannot write."""
+def make_target(schema: str, *, lineage: bool, never_null: frozenset[int] = frozenset()) -> Target:
+    """The target for a table's schema; NotAssembled if it has a type that this method cannot write.
+
+    Columns that are never null in any input may be written as such: files that Spark wrote often hold
+    them that way, and only so can their chunks be copied.
+    """
     document = json.loads(schema)
+    fields = [{**field, "required": field["required"] or field["id"] in never_null} for field in document["fields"]]
+    document = {**document, "fields": fields}
     if lineage:
         document = {**document, "fields": [*document["fields"], *LINEAGE]}
     elements: list[Fields] = [group("table", len(document["fields"]), repetition=None, field_id=None)]

@@ -13,6 +13,7 @@ from icepact.execute.assemble.target import LAST_UPDATED, ROW_ID, Target
 from icepact.execute.assemble.values import scalar_of
 from icepact.execute.assemble.work import InputFile, TaskContext
 from icepact.execute.parquet.input import Input
+from icepact.execute.parquet.layout import REQUIRED
 from icepact.execute.parquet.schema import Node, leaves, same_values, tree
 from icepact.execute.parquet.trust import trusted_statistics
 from icepact.execute.storage.base import Source
@@ -54,6 +55,12 @@ class View:
     def top_level(self) -> dict[int, int]:
         """Where the file's top-level columns are, by field id."""
         return {child.field_id: n for n, child in enumerate(self.schema.children) if child.field_id is not None}
+
+    @cached_property
+    def never_null(self) -> frozenset[int]:
+        """Field ids of top-level columns that the file cannot hold a null in."""
+        ids = (leaf.field_id for leaf in self.leaves if len(leaf.levels) == 1 and leaf.levels[0][0] == REQUIRED)
+        return frozenset(i for i in ids if i is not None and i not in (ROW_ID, LAST_UPDATED))
 
     def lacks(self, field_id: int) -> bool:
         """True if nothing of a field is in the file, not even a struct that holds it now."""

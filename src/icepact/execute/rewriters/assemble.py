@@ -5,22 +5,21 @@ and turns their reports into results. The kernel is in `execute/assemble`.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
-
-from pyspark import TaskContext as SparkTask
 
 from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.metrics import MetricsMode, metrics_columns
 from icepact.execute.assemble.target import LINEAGE, make_target
-from icepact.execute.assemble.task import fetch, run_units
+from icepact.execute.assemble.task import fetch
 from icepact.execute.assemble.work import InputFile, TaskContext, UnitReport, UnitWork
 from icepact.execute.deletes.refs import DeleteRef
 from icepact.execute.rewriters.base import Ended, Failed, Refused, Task, UnitResult, largest_output
+from icepact.execute.rewriters.job import Job
 from icepact.execute.rewriters.shipping import ship_package
 from icepact.execute.rewriters.writing import writing_of
+from icepact.execute.storage.base import StorageError
 from icepact.execute.storage.open import refusal, storage_for
 from icepact.iceberg.facts import WriteFacts, write_facts
 from icepact.iceberg.staging import Staging, column_facts
@@ -57,10 +56,11 @@ class AssembleRewriter:
             return reason
         try:
             make_target(facts.schema, lineage=False)
+            shared = _shared(facts, self._plan, self._staging.run_id, self._inline(facts))
         except NotAssembled as error:
             return str(error)
         ship_package(self._spark)
-        self._shared = self._spark.broadcast(_shared(facts, self._plan, self._staging.run_id, self._inline(facts)))
+        self._shared = self._spark.broadcast(shared)
         return None
 
     def _inline(self, facts: WriteFacts) -> dict[tuple[str, int | None], bytes]:
@@ -70,7 +70,10 @@ class AssembleRewriter:
         if not refs or sum(ref.length or ref.size for ref in refs) > INLINE_DELETES:
             return {}
         storage = storage_for(facts.io, facts.credentials)
-        return {ref.key: bytes(fetch(storage, ref)) for ref in refs}
+        try:
+            return {ref.key: bytes(fetch(storage, ref)) for ref in refs}
+        except StorageError:
+            return {}  # the tasks will say which one, and only its groups will fail
 
     def batches(self, tasks: Sequence[Task]) -> Sequence[Sequence[Task]]:
         """The largest units first, a few for each core in one job."""
@@ -85,7 +88,7 @@ class AssembleRewriter:
         works = [self._work(task, policy) for task in tasks]
         shared, last = self._shared, _attempts(self._spark) - 1
         rdd = self._spark.parallelize(works, len(works))
-        reports = {r.unit_id: r for r in rdd.mapPartitions(_Job(shared, last)).collect()}
+        reports = {r.unit_id: r for r in rdd.mapPartitions(Job(shared, last)).collect()}
         if any(report.retried for report in reports.values()):
             self.clean = False
         return [self._ended(task, reports[task.unit_id]) for task in tasks]
@@ -130,22 +133,6 @@ class AssembleRewriter:
             requests=report.requests,
             transferred_bytes=report.transferred_bytes,
         )
-
-
-class _Job:
-    """What Spark runs in a worker; pickled by reference to this module's package, which is shipped there."""
-
-    def __init__(self, shared: Any, last: int) -> None:
-        self._shared = shared
-        self._last = last
-
-    def __call__(self, works: Iterable[UnitWork]) -> Iterator[UnitReport]:
-        spark = SparkTask.get()
-        assert spark is not None
-        attempt = str(spark.taskAttemptId())
-        number = spark.attemptNumber()
-        for report in run_units(works, self._shared.value, attempt, last=number >= self._last):
-            yield replace(report, retried=number > 0)
 
 
 def _attempts(spark: Any) -> int:

@@ -2,13 +2,22 @@
 
 from collections.abc import Mapping
 
+from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.work import Writing
 from icepact.model.errors import BadInput
 from icepact.model.policy import Policy
 
 _PREFIX = "write.parquet."
 _CODECS = {"lz4": "lz4_raw", "none": "uncompressed"}
-_KNOWN = frozenset({"zstd", "snappy", "gzip", "brotli", "lz4_raw", "uncompressed"})
+LEVELS = {
+    "zstd": range(1, 23),
+    "gzip": range(1, 10),
+    "brotli": range(0, 12),
+    "lz4_raw": range(1, 13),
+    "snappy": range(0),
+    "uncompressed": range(0),
+}
+"""Codecs that can be written, and their levels; a level for a codec that has none means nothing."""
 _DEFAULT_LEVELS = {"zstd": 3}
 """What Iceberg's own writer takes."""
 _BLOOM_ENABLED = f"{_PREFIX}bloom-filter-enabled.column."
@@ -20,11 +29,15 @@ def writing_of(properties: Mapping[str, str], policy: Policy, ids: Mapping[str, 
     """Settings for new row groups; `ids` are the field ids of the table's columns by name."""
     told = str(policy.codec.value if policy.codec else properties.get(f"{_PREFIX}compression-codec", "zstd")).lower()
     codec = _CODECS.get(told, told)
-    if codec not in _KNOWN:
-        raise BadInput(f"{_PREFIX}compression-codec {told} cannot be written; there is: {', '.join(sorted(_KNOWN))}")
+    if codec not in LEVELS:
+        raise NotAssembled(f"it cannot write the codec {told}")
     level = policy.compression_level
     if level is None and policy.codec is None:
         level = _number(properties, "compression-level", None)
+    if level is not None and level not in LEVELS[codec]:
+        if LEVELS[codec]:
+            raise BadInput(f"compression level {level}: {told} has {LEVELS[codec].start} to {LEVELS[codec].stop - 1}")
+        level = None
     return Writing(
         codec=codec,
         level=_DEFAULT_LEVELS.get(codec) if level is None else level,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from boto3.session import Session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
+from botocore.exceptions import ConnectionError as Unreachable
 
 from icepact.execute.storage.base import (
     MIB,
@@ -298,7 +299,7 @@ def _translated(
     path: str, doing: str, error: ClientError | BotoCoreError, unless_matching: type[StorageError]
 ) -> StorageError:
     if not isinstance(error, ClientError):
-        unreachable = isinstance(error, HTTPClientError)
+        unreachable = isinstance(error, (HTTPClientError, Unreachable))
         kind: type[StorageError] = StorageUnavailable if unreachable else StorageRefused
         return kind(f"{path}: {doing} failed: {type(error).__name__}")
     code = str(error.response.get("Error", {}).get("Code", "unknown"))

@@ -1,0 +1,27 @@
+"""What Spark runs in a worker: it is found there by its name, so it imports only what workers have."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from pyspark import TaskContext
+
+from icepact.execute.assemble.task import run_units
+from icepact.execute.assemble.work import UnitReport, UnitWork
+
+
+class Job:
+    """Rewrites the units of one partition of an RDD."""
+
+    def __init__(self, shared: Any, last: int) -> None:
+        self._shared = shared
+        self._last = last
+
+    def __call__(self, works: Iterable[UnitWork]) -> Iterator[UnitReport]:
+        """Called by Spark, in the worker."""
+        spark = TaskContext.get()
+        assert spark is not None
+        number = spark.attemptNumber()
+        attempt = str(spark.taskAttemptId())
+        for report in run_units(works, self._shared.value, attempt, last=number >= self._last):
+            yield replace(report, retried=number > 0)
