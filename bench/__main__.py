@@ -16,6 +16,7 @@ from bench.rewrite.page import write_page
 from bench.rewrite.report import as_text, figures
 from bench.rewrite.results import RESULTS, Measured
 from bench.rewrite.workloads import chosen
+from bench.task_memory import task_memory
 
 
 class Benchmark(NamedTuple):
@@ -25,7 +26,7 @@ class Benchmark(NamedTuple):
     run: Callable[[int], list[Result]]
 
 
-BENCHMARKS = (Benchmark("cold", cold_health), Benchmark("pin", pinning))
+BENCHMARKS = (Benchmark("cold", cold_health), Benchmark("pin", pinning), Benchmark("memory", task_memory))
 REWRITE = "rewrite"
 DOCS = "docs"
 """Not a benchmark: only writes the page from the results that are kept."""

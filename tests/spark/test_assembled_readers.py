@@ -87,10 +87,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def test_readers_agree(
-    compactor: Compactor, spark: SparkSession, namespace: str, pyiceberg: SqlCatalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One partition was copied, one encoded, one is of both kinds: Spark, PyIceberg, pyarrow and DuckDB are of one mind."""
+def test_readers_agree(compactor: Compactor, spark: SparkSession, namespace: str, pyiceberg: SqlCatalog) -> None:
+    """One partition was copied, one encoded, one is of both kinds: all readers agree, and manifests too."""
     fields = [("id", "long"), ("part", "string"), *((name, kind) for name, (kind, _) in TYPES.items())]
     table = create_typed(spark, namespace, "t", fields, properties=SEVERAL_ROW_GROUPS)
     spark.sql(f"ALTER TABLE {table} ADD PARTITION FIELD part")
@@ -116,5 +114,88 @@ def test_readers_agree(
     ) == (before)
     assert listed(duckdb.sql(f"SELECT * FROM read_parquet({paths})").to_arrow_table()) == before
     assert listed(spark.read.parquet(*paths).toArrow()) == before
-    # beside NaN, parquet-java knows no bounds of a copied row group, and then nobody knows those of the file
-    manifests_agree(spark, table)
+    # beside NaN, parquet-java knows no bounds of a row group; Iceberg takes those of the encoded ones for all
+    manifests_agree(spark, table, unbounded={"part=mixed": {[name for name, _ in fields].index("real") + 1}})
+
+
+# -- as little as before ----------------------------------------------------------------------------
+
+
+def rows_read(frame: DataFrame) -> int:
+    """Rows that the scan handed on, before any filter; the frame is carried out."""
+    frame.collect()
+    scans = frame._jdf.queryExecution().executedPlan().collectLeaves()
+    return sum(scans.apply(n).metrics().apply("numOutputRows").value() for n in range(scans.size()))
+
+
+@pytest.mark.parametrize("way", ["copy", "encode", "mixed"])
+def test_page_indexes(compactor: Compactor, spark: SparkSession, namespace: str, way: str) -> None:
+    """Spark's plain Parquet reader skips pages by the column index: of a row group it reads one page."""
+    properties = {
+        "write.parquet.page-row-limit": "100",
+        "write.parquet.row-group-size-bytes": "32768",
+        "write.parquet.row-group-check-min-record-count": "100",
+        "write.parquet.row-group-check-max-record-count": "100",
+    }
+    table = create(spark, f"{namespace}.t", "id bigint, word string", properties=properties)
+    words = f"{maybe('id')} AS id", f"{maybe('sha2(string(id), 256)')} AS word"
+    spark.range(0, 5000, 1, 5).selectExpr(*words).writeTo(table).append()
+    assert [[group.rows for group in footer(path).row_groups] for path in data_files(spark, table)] == [[900, 100]] * 5
+    if way == "mixed":
+        spark.sql(f"DELETE FROM {table} WHERE id = 5")
+    copied, encoded = {"copy": (10, 0), "encode": (0, 1), "mixed": (9, 1)}[way]
+    rewritten(compactor, table, "encode" if way == "encode" else "copy", copied=copied, encoded=encoded)
+
+    [path] = data_files(spark, table)
+    plain = spark.read.parquet(path)
+    blind = spark.read.option("parquet.filter.columnindex.enabled", "false").parquet(path)
+    for wanted in (6, 1111, 4899):
+        whole = 5000 if way == "encode" else 899 if way == "mixed" and wanted == 6 else 900
+        assert rows_read(blind.where(f"id = {wanted}")) == whole
+        assert rows_read(plain.where(f"id = {wanted}")) == 100
+    assert plain.where("id BETWEEN 1195 AND 1205").count() == 11
+
+
+@pytest.mark.parametrize("way", ["copy", "encode"])
+def test_bloom_filters(compactor: Compactor, spark: SparkSession, namespace: str, way: str) -> None:
+    """A value that is nowhere, though between the bounds: Iceberg skips every row group for its bloom filter alone."""
+    columns = {"code": "id * 2", "word": "concat('w', id * 2)"}
+    wanted = {f"write.parquet.bloom-filter-enabled.column.{name}": "true" for name in columns}
+    properties = {**wanted, "write.parquet.dict-size-bytes": "100", **SEVERAL_ROW_GROUPS}
+    table = create(spark, f"{namespace}.t", "id bigint, code bigint, word string", properties=properties)
+    values = [f"{maybe(value)} AS {name}" for name, value in {"id": "id", **columns}.items()]
+    spark.range(0, 200, 1, 5).selectExpr(*values).writeTo(table).append()
+
+    rewritten(compactor, table, way, copied=10 if way == "copy" else 0, encoded=0 if way == "copy" else 1)
+
+    [path] = data_files(spark, table)
+    iceberg = spark._jvm.org.apache.iceberg
+    expressions, parquet = iceberg.expressions.Expressions, iceberg.parquet
+    schema = load(spark, f"local.{table}").schema()
+    hadoop, stored = spark._jvm.org.apache.hadoop, iceberg.shaded.org.apache.parquet.hadoop
+    place = stored.util.HadoopInputFile.fromPath(hadoop.fs.Path(path), hadoop.conf.Configuration())
+    reader = stored.ParquetFileReader.open(place)
+    try:
+        fields = reader.getFileMetaData().getSchema()
+        for name, absent, present in (("code", 201, 200), ("word", "w201", "w200")):
+            for value, found in ((absent, False), (present, True)):
+                test = expressions.equal(name, value)
+                blooms, bounds, words = (
+                    [judge.shouldRead(fields, group, *more(group)) for group in reader.getRowGroups()]
+                    for judge, more in (
+                        (
+                            parquet.ParquetBloomRowGroupFilter(schema, test),
+                            lambda g: [reader.getBloomFilterDataReader(g)],
+                        ),
+                        (parquet.ParquetMetricsRowGroupFilter(schema, test), lambda g: []),
+                        (
+                            parquet.ParquetDictionaryRowGroupFilter(schema, test),
+                            lambda g: [reader.getDictionaryReader(g)],
+                        ),
+                    )
+                )
+                assert (sum(blooms), any(bounds), any(words)) == (int(found), True, True), (name, value)
+    finally:
+        reader.close()
+    for test, rows in (("code = 201", 0), ("word = 'w201'", 0), ("code = 200", 20 if way == "copy" else 200)):
+        assert rows_read(spark.table(table).where(test)) == rows

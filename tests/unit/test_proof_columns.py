@@ -27,6 +27,7 @@ def told(before: Told, after: Told) -> Written:
         rows_observed=sum(rows for rows, _ in after),
         files=stored(after),
         seconds=1.0,
+        methods={"spark": 1},
     )
 
 

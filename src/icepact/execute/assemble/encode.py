@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.target import Target
 from icepact.execute.assemble.work import Writing
-from icepact.execute.parquet.input import Input, Memory
+from icepact.execute.parquet.input import Input, Pieces
 from icepact.execute.parquet.schema import same_levels
 
 _LARGEST_OF_ROWS = 0.6
@@ -76,11 +76,11 @@ class Encoder:
 
     def write(self, table: pa.Table, dictionaries: frozenset[str], encodings: Mapping[str, str]) -> Input:
         """One row group of columns that are a part of the target, or all of it."""
-        sink = pa.BufferOutputStream()
+        sink = Pieces()
         options = self._options(table.schema, dictionaries, encodings, rows=table.num_rows)
         with pq.ParquetWriter(sink, table.schema, **options) as writer:
             writer.write_table(table, row_group_size=max(1, table.num_rows))
-        return Input(Memory(sink.getvalue()))
+        return Input(sink)
 
     def _options(
         self, schema: pa.Schema, dictionaries: frozenset[str], encodings: Mapping[str, str], *, rows: int

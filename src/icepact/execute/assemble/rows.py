@@ -14,8 +14,8 @@ from icepact.execute.assemble.work import Writing
 from icepact.execute.parquet.assembler import Pick
 from icepact.execute.parquet.layout import BOOLEAN
 
-_SHARE = 4
-"""Of a task's memory, a quarter holds decoded rows; the rest is for what is being read and written."""
+_SHARE = 8
+"""Of a task's memory, an eighth holds decoded rows; the rest is for what is being read and written."""
 _DECODED = 3
 """How much larger decoded values are than encoded ones, at first guess."""
 
@@ -103,3 +103,5 @@ class Rows:
             self._checked = True
         group = encoded.footer.row_groups[0]
         self._outputs.add(group.rows, [Pick(encoded, 0, n) for n in range(len(group.chunks))])
+        del encoded
+        pa.default_memory_pool().release_unused()  # or the peak would be that of all phases together

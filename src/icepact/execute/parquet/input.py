@@ -1,5 +1,6 @@
 """One file whose chunks may be copied: its footer, its indexes, and whether its sizes can be believed."""
 
+from bisect import bisect_right
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -51,6 +52,52 @@ class Memory:
     def tail(self, length: int) -> memoryview:
         """The last bytes."""
         return self._data[-length:]
+
+
+class Pieces(Memory):
+    """A file that is being written into memory piece by piece: it never moves as it grows."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._starts: list[int] = []
+        self._size = 0
+
+    def write(self, data: Any) -> int:
+        """Add bytes; called by the writer."""
+        piece = bytes(data)
+        self._starts.append(self._size)
+        self._pieces.append(piece)
+        self._size += len(piece)
+        return len(piece)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Nothing is let go of: what was written is read now."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return self._size
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """Exactly these bytes."""
+        found: list[bytes] = []
+        at = bisect_right(self._starts, offset) - 1
+        left = length
+        while left > 0 and at < len(self._pieces):
+            skip = offset - self._starts[at]
+            part = self._pieces[at][skip : skip + left]
+            found.append(part)
+            offset, left, at = offset + len(part), left - len(part), at + 1
+        return memoryview(found[0] if len(found) == 1 else b"".join(found))
+
+    def tail(self, length: int) -> memoryview:
+        """The last bytes."""
+        return self.read(self._size - length, length)
 
 
 class Input:

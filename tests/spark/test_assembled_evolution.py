@@ -1,0 +1,259 @@
+"""Columns that changed since files were written: what can stay as it is is not decoded, and what cannot is."""
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from icepact import Compactor
+from icepact.execute.parquet.layout import INT64, OPTIONAL, REQUIRED
+from tests.support.messy import load
+from tests.support.oracle import LINEAGE, data_files
+from tests.support.tables import create
+from tests.support.ways import SEVERAL_ROW_GROUPS, footer, maybe, rewritten
+
+
+def column_bytes(spark: SparkSession, table: str, names: set[str]) -> int:
+    """Bytes that these columns take in the live files."""
+    footers = [footer(path) for path in data_files(spark, table)]
+    assert all(names <= {leaf.path[0].decode() for leaf in told.leaves} for told in footers)
+    return sum(
+        chunk.size
+        for told in footers
+        for group in told.row_groups
+        for leaf, chunk in zip(told.leaves, group.chunks, strict=True)
+        if leaf.path[0].decode() in names
+    )
+
+
+# -- not decoded ------------------------------------------------------------------------------------
+
+OLD = {
+    "id": "id",
+    "gone": "concat('gone', id)",
+    "name": "concat('n', id % 5)",
+    "num": "int(id)",
+    "inner": f"named_struct('a', {maybe('int(id)')}, 'b', {maybe('string(id)')}, 'c', {maybe('id')})",
+    "tags": f"array({maybe('string(id)')}, NULL)",
+}
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_changes_that_need_no_decoding(compactor: Compactor, spark: SparkSession, namespace: str, version: int) -> None:
+    """Added with and without default, also as the first column; dropped, renamed, reordered; the same inside a struct."""
+    columns = (
+        "id bigint, gone string, name string, num int, inner struct<a: int, b: string, c: bigint>, tags array<string>"
+    )
+    table = create(spark, f"{namespace}.t", columns, version=version, properties=SEVERAL_ROW_GROUPS)
+    rows = [f"{maybe(value)} AS {name}" for name, value in OLD.items()]
+    spark.range(0, 200, 1, 5).selectExpr(*rows).writeTo(table).append()
+    for change in (
+        "ADD COLUMNS head string FIRST, extra struct<x: int, y: array<string>>",
+        "DROP COLUMNS gone, inner.b",
+        "RENAME COLUMN name TO title",
+        "RENAME COLUMN inner.c TO cc",
+        "ALTER COLUMN tags AFTER id",
+    ):
+        spark.sql(f"ALTER TABLE {table} {change}")
+    made_up = {"head", "extra"}
+    if version == 3:
+        types, literal = spark._jvm.org.apache.iceberg.types.Types, spark._jvm.org.apache.iceberg.expressions.Literal
+        java = load(spark, f"local.{table}").updateSchema()
+        java.addColumn("level", types.IntegerType.get(), None, literal.of(5)).moveFirst("level")
+        java.addColumn("word", types.StringType.get(), None, literal.of("old")).commit()
+        load(spark, f"local.{table}").updateSchema().updateColumnDefault("level", literal.of(6)).commit()
+        spark.catalog.refreshTable(table)
+        made_up |= {"level", "word", *LINEAGE}
+
+    outcome = rewritten(compactor, table, "copy", lineage=version == 3, copied=10, encoded=0)
+
+    assert outcome.encoded_bytes == column_bytes(spark, table, made_up)
+    [path] = data_files(spark, table)
+    assert [leaf.field_id for leaf in footer(path).leaves] == [
+        *([15] if version == 3 else []),
+        *(11, 1, 10, 3, 4, 7, 9, 13, 14, 15),
+    ] or version == 3
+    [row] = spark.sql(f"SELECT * FROM {table} WHERE id = 7").collect()
+    found = row.asDict(recursive=True)
+    defaults = {"level": 5, "word": "old"} if version == 3 else {}
+    assert found == {
+        **{"head": None, "id": 7, "tags": ["7", None], "title": "n2", "num": 7, "inner": {"a": 7, "cc": 7}},
+        **{"extra": None, **defaults},
+    }
+
+
+def test_columns_that_are_never_null(compactor: Compactor, spark: SparkSession, namespace: str) -> None:
+    """Spark writes what it knows to be never null as required: copied as long as all inputs agree, and only so long."""
+    table = create(spark, f"{namespace}.t", "id bigint, word string", properties=SEVERAL_ROW_GROUPS)
+    spark.range(0, 200, 1, 5).selectExpr("id", "concat('w', id) AS word").writeTo(table).append()
+    spark.sql(f"DELETE FROM {table} WHERE id = 50")
+    assert {leaf.levels[0][0] for path in data_files(spark, table) for leaf in footer(path).leaves} == {REQUIRED}
+
+    rewritten(compactor, table, "copy", copied=9, encoded=1)
+
+    spark.range(200, 280, 1, 2).selectExpr("id", "IF(id % 3 = 0, NULL, concat('w', id)) AS word").writeTo(
+        table
+    ).append()
+    rewritten(compactor, table, "copy", copied=0, encoded=1, min_input_files=2)
+    [path] = data_files(spark, table)
+    assert {leaf.path[0]: leaf.levels[0][0] for leaf in footer(path).leaves}[b"word"] == OPTIONAL
+
+
+# -- decoded ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("columns", "old", "change", "new"),
+    [
+        ("v int", "int(id)", "ALTER COLUMN v TYPE bigint", "id + 5000000000"),
+        ("v float", "float(id / 3)", "ALTER COLUMN v TYPE double", "id / 3"),
+        ("v decimal(9, 2)", "CAST(id AS decimal(9, 2))", "ALTER COLUMN v TYPE decimal(18, 2)", "id * 1000000000"),
+        ("v decimal(10, 2)", "CAST(id AS decimal(10, 2))", "ALTER COLUMN v TYPE decimal(12, 2)", "id * 10000000"),
+        ("v decimal(20, 2)", "CAST(-id AS decimal(20, 2))", "ALTER COLUMN v TYPE decimal(38, 2)", "id * 10000000"),
+        (
+            "v struct<a: int>",
+            f"named_struct('a', {maybe('int(id)')})",
+            "ADD COLUMN v.b int",
+            f"named_struct('a', {maybe('int(id)')}, 'b', {maybe('2')})",
+        ),
+        ("v bigint NOT NULL", "id", "ALTER COLUMN v DROP NOT NULL", "IF(id % 2 = 0, NULL, id)"),
+    ],
+    ids=["int", "float", "decimal-int32", "decimal-int64", "decimal-fixed", "struct", "required"],
+)
+def test_changes_that_need_decoding(
+    compactor: Compactor, spark: SparkSession, namespace: str, columns: str, old: str, change: str, new: str
+) -> None:
+    """Row groups that are older than the change are encoded anew, younger ones are copied."""
+    table = create(spark, f"{namespace}.t", f"id bigint, {columns}", properties=SEVERAL_ROW_GROUPS)
+    older = old if "NOT NULL" in columns else maybe(old)
+    spark.range(0, 80, 1, 2).selectExpr(f"{maybe('id')} AS id", f"{older} AS v").writeTo(table).append()
+    spark.sql(f"ALTER TABLE {table} {change}")
+    spark.range(80, 200, 1, 3).selectExpr(f"{maybe('id')} AS id", f"{maybe(new)} AS v").writeTo(table).append()
+
+    rewritten(compactor, table, "copy", copied=6, encoded=1)
+
+
+# -- files of others --------------------------------------------------------------------------------
+
+PLAIN = {
+    "id": "id",
+    "name": "concat('n', id)",
+    "at": "timestamp'1969-12-31 23:59:59.999999Z' + make_interval(0, 0, 0, int(id))",
+    "price": "CAST(id / 4 AS decimal(9, 2))",
+    "items": "IF(id % 3 = 0, NULL, array(named_struct('a', int(id), 'b', string(id)), NULL))",
+    "entries": "map('k', named_struct('c', id), 'null', NULL)",
+}
+PLAIN_COLUMNS = (
+    "id bigint, name string, at timestamp, price decimal(9, 2), items array<struct<a: int, b: string>>,"
+    " entries map<string, struct<c: bigint>>"
+)
+
+
+def take_over(spark: SparkSession, table: str, folder: Path) -> None:
+    spark.sql(f"CALL local.system.add_files(table => '{table}', source_table => '`parquet`.`{folder}`')")
+
+
+@pytest.mark.parametrize(
+    ("settings", "copied"),
+    [
+        ({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}, 5),
+        ({"spark.sql.parquet.outputTimestampType": "INT96"}, 0),
+        ({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS"}, 0),
+        (
+            {
+                "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+                "spark.sql.parquet.writeLegacyFormat": "true",
+            },
+            0,
+        ),
+    ],
+    ids=["plain", "int96", "millis", "legacy"],
+)
+def test_files_without_ids(
+    compactor: Compactor,
+    spark: SparkSession,
+    namespace: str,
+    tmp_path: Path,
+    settings: dict[str, str],
+    copied: int,
+) -> None:
+    """Parquet files that Spark wrote for itself, with old forms of times, decimals and lists; then a rename."""
+    table, folder = create(spark, f"{namespace}.t", PLAIN_COLUMNS), tmp_path / "plain"
+    session = spark.newSession()
+    for key, setting in settings.items():
+        session.conf.set(key, setting)
+    values = [f"{maybe(value)} AS {name}" for name, value in PLAIN.items()]
+    session.range(0, 100, 1, 5).selectExpr(*values).write.parquet(str(folder))
+    take_over(spark, table, folder)
+    spark.sql(f"ALTER TABLE {table} RENAME COLUMN name TO title")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN extra int")
+    shown = f"SELECT id, title, at, price, items[0].a, items[0].b, items[1], entries['k'].c, extra FROM {table} WHERE id = 10"
+    before = [tuple(row) for row in spark.sql(shown).collect()]
+    assert before[0][4:8] == (10, "10", None, 10)
+
+    rewritten(compactor, table, "copy", copied=copied, encoded=0 if copied else 1)
+
+    assert [tuple(row) for row in spark.sql(shown).collect()] == before
+    [path] = data_files(spark, table)
+    held = {leaf.path[0]: leaf for leaf in footer(path).leaves}[b"at"]
+    assert (held.physical, held.logical) == (INT64, ("timestamp", True, "micros"))
+    assert None not in [leaf.field_id for leaf in footer(path).leaves]
+
+
+@pytest.mark.parametrize("compliant", [True, False], ids=["element", "item"])
+def test_files_that_pyarrow_wrote(
+    compactor: Compactor, spark: SparkSession, namespace: str, tmp_path: Path, compliant: bool
+) -> None:
+    """Before it followed the rules, pyarrow called the elements of lists `item`; the name mapping goes by what they are."""
+    table, folder = create(spark, f"{namespace}.t", PLAIN_COLUMNS), tmp_path / "plain"
+    folder.mkdir()
+    kinds = pa.schema(
+        [
+            *(("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))),
+            *(("price", pa.decimal128(9, 2)), ("items", pa.list_(pa.struct([("a", pa.int32()), ("b", pa.string())])))),
+            ("entries", pa.map_(pa.string(), pa.struct([("c", pa.int64())]))),
+        ]
+    )
+    for first in range(0, 100, 20):
+        rows = [
+            {
+                **{"id": n, "name": f"n{n}", "at": datetime.datetime(2026, 1, 1, 0, n % 60, tzinfo=datetime.UTC)},
+                **{"price": Decimal(n), "items": [{"a": n, "b": str(n)}, None], "entries": [("k", {"c": n})]},
+            }
+            for n in range(first, first + 20)
+        ]
+        given = {"use_compliant_nested_type": compliant, "store_decimal_as_integer": True}
+        pq.write_table(pa.Table.from_pylist(rows, schema=kinds), folder / f"{first}.parquet", **given)
+    take_over(spark, table, folder)
+    shown = f"SELECT sum(items[0].a), count(items[0].b), count(items[1]), sum(entries['k'].c) FROM {table}"
+    assert tuple(spark.sql(shown).collect()[0]) == (4950, 100, 0, 4950)
+
+    rewritten(compactor, table, "copy", copied=5, encoded=0)
+
+    assert tuple(spark.sql(shown).collect()[0]) == (4950, 100, 0, 4950)
+
+
+def test_partition_column_that_is_not_in_the_files(
+    compactor: Compactor, spark: SparkSession, namespace: str, tmp_path: Path
+) -> None:
+    """Hive keeps it in the names of folders only; outputs have it, as every writer of Iceberg does."""
+    table, folder = create(spark, f"{namespace}.t", "id bigint, kind string, day date", "kind, day"), tmp_path / "hive"
+    kinds = "element_at(array('a/b', 'é', NULL), int(id % 3) + 1) AS kind", "date_add(date'2026-01-01', 0) AS day"
+    rows = spark.range(0, 150, 1, 5).selectExpr(f"{maybe('id')} AS id", *kinds)
+    rows.write.partitionBy("kind", "day").parquet(str(folder))
+    take_over(spark, table, folder)
+    before = spark.sql(f"SELECT kind, string(day), count(*) FROM {table} GROUP BY ALL ORDER BY ALL").collect()
+    assert [tuple(row) for row in before] == [(kind, "2026-01-01", 50) for kind in (None, "a/b", "é")]
+
+    outcome = rewritten(compactor, table, "copy", copied=15, encoded=0)
+
+    assert outcome.files_after == 3
+    assert outcome.encoded_bytes == column_bytes(spark, table, {"kind", "day"})
+    plain = pa.concat_tables([pq.ParquetFile(path).read() for path in data_files(spark, table)])
+    assert {(row["kind"], str(row["day"])) for row in plain.to_pylist()} == {
+        (kind, "2026-01-01") for kind in (None, "a/b", "é")
+    }
