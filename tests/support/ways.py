@@ -68,7 +68,7 @@ def rewritten(
     assert outcome.methods == {method: len(outcome.groups)}, [g.method_reason for g in outcome.groups]
     if method == "assemble":
         found = pieces(sorted({*before} - {*after}), sorted({*after} - {*before}))
-        assert (found.copied_bytes, found.encoded_bytes) == (outcome.copied_bytes, outcome.encoded_bytes)
+        assert (found.copied_bytes, found.encoded_bytes) == (outcome.copied_bytes, outcome.encoded_bytes), found
         assert copied in (None, found.copied), found
         assert encoded in (None, found.encoded), found
     return outcome
@@ -81,24 +81,26 @@ class _Group(NamedTuple):
     rows: int
     chunks: dict[int | bytes, bytes]
     """By field id, or by name where a file has no ids."""
-    ids: dict[bytes, int]
-    """Field ids of the names, where a file has them."""
+
+
+def local(path: str) -> Path:
+    """A path of a table as the operating system knows it."""
+    return Path(path.removeprefix("file:"))
 
 
 def footer(path: str) -> Footer:
     """The footer of a local file."""
-    return Input(Memory(Path(path).read_bytes())).footer
+    return Input(Memory(local(path).read_bytes())).footer
 
 
 def row_groups(path: str) -> Iterator[_Group]:
     """The row groups of a local file, byte by byte."""
-    data = Path(path).read_bytes()
+    data = local(path).read_bytes()
     told = Input(Memory(data)).footer
     keys = [leaf.field_id if leaf.field_id is not None else b".".join(leaf.path) for leaf in told.leaves]
-    ids = {b".".join(leaf.path): leaf.field_id for leaf in told.leaves if leaf.field_id is not None}
     for group in told.row_groups:
         chunks = {key: data[c.start : c.end] for key, c in zip(keys, group.chunks, strict=True)}
-        yield _Group(group.rows, chunks, ids)
+        yield _Group(group.rows, chunks)
 
 
 def pieces(inputs: Sequence[str], outputs: Sequence[str]) -> Pieces:
@@ -106,10 +108,9 @@ def pieces(inputs: Sequence[str], outputs: Sequence[str]) -> Pieces:
     sources = [group for path in inputs for group in row_groups(path)]
     copied = encoded = copied_bytes = encoded_bytes = 0
     for group in (group for path in outputs for group in row_groups(path)):
-        source = next((s for s in sources if _is_copy(group, s)), None)
-        same = {} if source is None else _shared(group, source)
-        copied += source is not None
-        encoded += source is None
+        same = max((_shared(group, s) for s in sources if _is_copy(group, s)), key=_bytes, default=None) or {}
+        copied += bool(same)
+        encoded += not same
         for key, chunk in group.chunks.items():
             if same.get(key) == chunk:
                 copied_bytes += len(chunk)
@@ -119,8 +120,15 @@ def pieces(inputs: Sequence[str], outputs: Sequence[str]) -> Pieces:
 
 
 def _shared(group: _Group, source: _Group) -> dict[int | bytes, bytes]:
-    """The chunks of a source by the keys of a row group."""
-    return {group.ids.get(key, key) if isinstance(key, bytes) else key: data for key, data in source.chunks.items()}
+    """The chunks of a source by the keys of a row group; without ids they are known by what they hold."""
+    if all(isinstance(key, int) for key in source.chunks):
+        return source.chunks
+    held = set(source.chunks.values())
+    return {key: data for key, data in group.chunks.items() if data in held}
+
+
+def _bytes(chunks: Mapping[int | bytes, bytes]) -> int:
+    return sum(map(len, chunks.values()))
 
 
 def _is_copy(group: _Group, source: _Group) -> bool:
