@@ -8,6 +8,10 @@ from tests.support.checks import keeps_rows
 from tests.support.messy import equality_delete
 from tests.support.oracle import data_files, delete_files
 from tests.support.tables import create
+from tests.support.ways import rewritten
+
+matrix = pytest.mark.matrix
+EVERY_WAY = ["copy", pytest.param("encode", marks=matrix), pytest.param("spark", marks=matrix)]
 
 
 def two_kinds(spark: SparkSession, table: str, **wishes: str) -> str:
@@ -32,30 +36,33 @@ def ids(spark: SparkSession, table: str) -> set[int | None]:
 
 
 @pytest.mark.parametrize(
-    ("granularity", "before", "after_part"),
+    ("granularity", "before", "after_part", "way"),
     [
-        ("partition", 2, 2),  # what is left of partition a still needs the one delete file of a
-        ("file", 12, 8),
+        ("partition", 2, 2, "copy"),  # what is left of partition a still needs the one delete file of a
+        *(pytest.param("partition", 2, 2, way, marks=matrix) for way in ("encode", "spark")),
+        ("file", 12, 8, "encode"),
+        *(pytest.param("file", 12, 8, way, marks=matrix) for way in ("copy", "spark")),
     ],
 )
 def test_position_deletes(
-    compactor: Compactor, spark: SparkSession, namespace: str, granularity: str, before: int, after_part: int
+    compactor: Compactor, spark: SparkSession, namespace: str, granularity: str, before: int, after_part: int, way: str
 ) -> None:
     """A delete file that speaks of inputs and of files that stay, stays; it goes with the last of them."""
     table = two_kinds(spark, f"{namespace}.t", **{"write.delete.granularity": granularity})
     deletes = delete_files(spark, table)
     assert len(deletes) == before
 
-    keeps_rows(compactor, table, max_files=4, settles=False)
+    rewritten(compactor, table, way, max_files=4, settles=False)
     assert len(set(delete_files(spark, table)) & set(deletes)) == len(delete_files(spark, table)) == after_part
 
-    outcome = keeps_rows(compactor, table)
+    outcome = rewritten(compactor, table, way)
     assert delete_files(spark, table) == []
     assert outcome.delete_files_removed == after_part
     assert ids(spark, table) == {n for n in range(120) if n % 5}
 
 
-def test_vectors(compactor: Compactor, spark: SparkSession, namespace: str) -> None:
+@pytest.mark.parametrize("way", EVERY_WAY)
+def test_vectors(compactor: Compactor, spark: SparkSession, namespace: str, way: str) -> None:
     """Vectors share a Puffin file: each goes with its own data file, the others keep working."""
     table = two_kinds(spark, f"{namespace}.t", version="3")
     spark.sql(f"DELETE FROM {table} WHERE id < 6")
@@ -63,18 +70,19 @@ def test_vectors(compactor: Compactor, spark: SparkSession, namespace: str) -> N
     inputs = {f.path for f in compactor.plan(table, max_files=4).steps[0].files}
     survivors = {row[0] for row in spark.sql(bound).collect()} - inputs
 
-    outcome = keeps_rows(compactor, table, lineage=True, max_files=4, settles=False)
+    outcome = rewritten(compactor, table, way, lineage=True, max_files=4, settles=False)
     assert outcome.delete_files_removed == 4
     assert {row[0] for row in spark.sql(bound).collect()} == survivors
     assert survivors < set(data_files(spark, table))
 
     spark.sql(f"DELETE FROM {table} WHERE id % 7 = 0")  # vectors on outputs, too
-    keeps_rows(compactor, table, lineage=True)
+    rewritten(compactor, table, way, lineage=True)
     assert delete_files(spark, table) == []
     assert ids(spark, table) == {n for n in range(6, 120) if n % 5 and n % 7}
 
 
-def test_upgraded_table(compactor: Compactor, spark: SparkSession, namespace: str) -> None:
+@pytest.mark.parametrize("way", EVERY_WAY)
+def test_upgraded_table(compactor: Compactor, spark: SparkSession, namespace: str, way: str) -> None:
     """Format 1, then 2, then 3: files without deletes, position deletes and vectors side by side."""
     wishes = {"write.delete.granularity": "partition"}
     table = create(spark, f"{namespace}.t", "id bigint, kind string", "kind", version=1, properties=wishes)
@@ -88,8 +96,8 @@ def test_upgraded_table(compactor: Compactor, spark: SparkSession, namespace: st
     formats = spark.sql(f"SELECT file_format, count(*) FROM {table}.delete_files GROUP BY ALL ORDER BY ALL").collect()
     assert [tuple(row) for row in formats] == [("PARQUET", 2), ("PUFFIN", 10)]
 
-    keeps_rows(compactor, table, lineage=True, max_files=5, settles=False)
-    keeps_rows(compactor, table, lineage=True)
+    rewritten(compactor, table, way, lineage=True, max_files=5, settles=False)
+    rewritten(compactor, table, way, lineage=True)
 
     assert delete_files(spark, table) == []
     assert ids(spark, table) == {n for n in range(180) if (n >= 120 or n % 5) and (40 <= n <= 120 or n % 7)}
@@ -98,8 +106,9 @@ def test_upgraded_table(compactor: Compactor, spark: SparkSession, namespace: st
 # -- equality deletes -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", [2, pytest.param(3, marks=pytest.mark.matrix)])
-def test_equality_deletes(compactor: Compactor, spark: SparkSession, namespace: str, version: int) -> None:
+@pytest.mark.parametrize("way", EVERY_WAY)
+@pytest.mark.parametrize("version", [2, pytest.param(3, marks=matrix)])
+def test_equality_deletes(compactor: Compactor, spark: SparkSession, namespace: str, version: int, way: str) -> None:
     """Null keys, several key sets, a dropped key column, global and partitioned, older and newer than the rows."""
     table = create(spark, f"{namespace}.t", "id bigint, kind string, name string, gone int", version=version)
     spark.sql(f"ALTER TABLE {table} ADD PARTITION FIELD kind")
@@ -135,16 +144,17 @@ def test_equality_deletes(compactor: Compactor, spark: SparkSession, namespace: 
     assert rows() == expected
     assert set(delete_files(spark, table)) == {older, everywhere, in_a, in_b, dropped}
 
-    keeps_rows(compactor, table, where="kind = 'a'")
+    rewritten(compactor, table, way, where="kind = 'a'")
     assert rows() == expected
     assert set(delete_files(spark, table)) == {everywhere, in_b}
 
-    keeps_rows(compactor, table)
+    rewritten(compactor, table, way)
     assert rows() == expected
     assert delete_files(spark, table) == []
 
 
-def test_equality_keys_of_floats(compactor: Compactor, spark: SparkSession, namespace: str) -> None:
+@pytest.mark.parametrize("way", EVERY_WAY)
+def test_equality_keys_of_floats(compactor: Compactor, spark: SparkSession, namespace: str, way: str) -> None:
     """NaN matches NaN; whatever 0.0 matches before, it matches in the rewrite."""
     table = create(spark, f"{namespace}.t", "id bigint, value double")
     value = (
@@ -157,7 +167,7 @@ def test_equality_keys_of_floats(compactor: Compactor, spark: SparkSession, name
     before = [tuple(row) for row in spark.sql(shown).collect()]
     assert before == [(None, 10), ("-0.0", 10), ("1.0", 10)]
 
-    keeps_rows(compactor, table)
+    rewritten(compactor, table, way)
 
     assert [tuple(row) for row in spark.sql(shown).collect()] == before
     assert delete_files(spark, table) == []

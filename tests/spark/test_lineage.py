@@ -7,12 +7,21 @@ from icepact import Compactor
 from tests.support.checks import keeps_rows
 from tests.support.oracle import LINEAGE, seen
 from tests.support.tables import create
+from tests.support.ways import rewritten
 
 COLUMNS = ", ".join(LINEAGE)
 
 
-@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
-def test_rows_keep_their_ids(compactor: Compactor, spark: SparkSession, namespace: str, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "way"),
+    [
+        ("merge-on-read", "copy"),
+        ("copy-on-write", "encode"),
+        *(pytest.param("merge-on-read", way, marks=pytest.mark.matrix) for way in ("encode", "spark")),
+        *(pytest.param("copy-on-write", way, marks=pytest.mark.matrix) for way in ("copy", "spark")),
+    ],
+)
+def test_rows_keep_their_ids(compactor: Compactor, spark: SparkSession, namespace: str, mode: str, way: str) -> None:
     """Rows that were written, updated, and moved by writers and by compaction before."""
     modes = {f"write.{kind}.mode": mode for kind in ("delete", "update", "merge")}
     table = create(spark, f"{namespace}.t", "id bigint, word string", version=3, properties=modes)
@@ -24,7 +33,7 @@ def test_rows_keep_their_ids(compactor: Compactor, spark: SparkSession, namespac
             spark.sql(f"UPDATE {table} SET word = 'changed' WHERE id % 6 = 1 AND id BETWEEN {start} AND {start + 30}")
             spark.sql(f"DELETE FROM {table} WHERE id % 7 = 0 AND id BETWEEN {start} AND {start + 30}")
             alive |= {n for n in range(start, start + 40) if n % 7 or n > start + 30}
-        keeps_rows(compactor, table, lineage=True)
+        rewritten(compactor, table, way, lineage=True)
     found = spark.sql(f"SELECT count(*), count(DISTINCT {LINEAGE[0]}), count(DISTINCT {LINEAGE[1]}) FROM {table}")
     assert tuple(found.collect()[0]) == (len(alive), len(alive), 8)  # four appends, four updates
 

@@ -123,3 +123,9 @@ def test_thirty_thousand_files(largest: int) -> None:
     floor = sum(f.size for f in files) / (policy.target_file_size * 1.1)
     assert len(units) >= floor * 0.6
     assert sum(1 for unit in units if unit.bytes < policy.min_file_size) <= 1
+
+
+def test_units_are_alike_so_that_tasks_take_equally_long() -> None:
+    policy = make_policy(target_file_size="512MB")
+    units = pack([data_file(f"f{n:03d}", 11 * 10**6) for n in range(91)], policy)
+    assert [len(unit.files) for unit in units] == [46, 45]

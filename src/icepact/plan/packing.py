@@ -1,7 +1,8 @@
 """Packing files into units: every file once, no unit above the maximum, sizes alike.
 
 Best fit by falling size up to the target and a tenth, then the smallest units are joined while both are
-small and still fit. What this guarantees (all property-tested):
+small and still fit; then the files are dealt out anew into as many units, so that tasks take equally long.
+What this guarantees (all property-tested):
 
 - every file is in exactly one unit, and the result depends on nothing but the files and the policy;
 - no unit is above the largest output or the limits of a group, except a lone file that is so by itself;
@@ -27,7 +28,7 @@ OVERFILL = 1.1
 def pack(files: Sequence[DataFile], policy: Policy) -> tuple[Unit, ...]:
     """Units, largest first; the last one is what remained."""
     bins = _best_fit(sorted(files, key=lambda f: (-f.size, f.path)), policy)
-    bins = _join_smallest(bins, policy)
+    bins = _balanced(_join_smallest(bins, policy), policy)
     bins.sort(key=lambda b: (-b.size, b.files[0].path))
     return tuple(Unit(files=tuple(sorted(b.files, key=reading_order))) for b in bins)
 
@@ -65,7 +66,7 @@ def _largest(policy: Policy) -> int:
 
 def _best_fit(files: Sequence[DataFile], policy: Policy) -> list[_Bin]:
     """Best fit with a sorted list of free room: n log n, where a plain first fit is quadratic."""
-    capacity = min(_largest(policy), int(policy.target_file_size * OVERFILL))
+    capacity = _capacity(policy)
     bins: list[_Bin] = []
     room: list[tuple[int, int]] = []  # (free bytes, bin number), ascending
     for file in files:
@@ -102,3 +103,31 @@ def _join_smallest(bins: Sequence[_Bin], policy: Policy) -> list[_Bin]:
             full.append(heappop(heap)[3])
             heappush(heap, entry)
     return [*full, *(entry[3] for entry in heap)]
+
+
+def _balanced(bins: list[_Bin], policy: Policy) -> list[_Bin]:
+    """The same files in as many units of about equal size; the units as they are if that would leave a small one.
+
+    Largest file first, each into the emptiest unit. A small unit could be joined in the next run: the fixed
+    point would be lost.
+    """
+    if len(bins) < 2:
+        return bins
+    files = sorted((f for b in bins for f in b.files), key=lambda f: (-f.size, f.path))
+    dealt = [_Bin(file) for file in files[: len(bins)]]
+    heap = [(b.size, number) for number, b in enumerate(dealt)]
+    heapify(heap)
+    for file in files[len(bins) :]:
+        size, number = heappop(heap)
+        dealt[number].add([file])
+        heappush(heap, (size + file.size, number))
+    spread = max(b.size for b in dealt) - min(b.size for b in dealt)
+    before = max(b.size for b in bins) - min(b.size for b in bins)
+    fits = all(len(b.files) <= policy.max_group_files and b.size <= _capacity(policy) for b in dealt)
+    large = min(b.size for b in dealt) >= policy.min_file_size
+    return dealt if fits and large and spread < before else bins
+
+
+def _capacity(policy: Policy) -> int:
+    """Bytes up to which units are filled."""
+    return min(_largest(policy), int(policy.target_file_size * OVERFILL))
