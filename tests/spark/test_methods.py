@@ -12,7 +12,7 @@ from tests.support.manifests import manifests_agree
 from tests.support.messy import equality_delete, load
 from tests.support.oracle import LINEAGE, data_files, delete_files
 from tests.support.tables import create
-from tests.support.ways import SEVERAL_ROW_GROUPS, WAYS, maybe, rewritten
+from tests.support.ways import SEVERAL_ROW_GROUPS, WAYS, ids_of, maybe, rewritten
 
 PARTITIONS = {
     # how the table is partitioned, and a partition for equality deletes
@@ -66,12 +66,6 @@ def write(spark: SparkSession, table: str, first: int, last: int, change: str) -
     columns = [field.name for field in spark.table(table).schema]
     rows = spark.range(first, last, 1, 3).selectExpr(*(f"{maybe(values[name])} AS {name}" for name in columns))
     rows.writeTo(table).append()
-
-
-def ids_of(path: str) -> list[set[int]]:
-    """The ids in each row group of a file."""
-    file = pq.ParquetFile(path)
-    return [set(file.read_row_group(n, columns=["id"])["id"].to_pylist()) for n in range(file.num_row_groups)]
 
 
 @pytest.mark.parametrize(("way", "version", "deletes", "change", "partitions"), CASES)

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow.parquet as pq
+
 from icepact import Compactor
 from icepact.execute.parquet.footer import Footer
 from icepact.execute.parquet.input import Input, Memory
@@ -101,6 +103,12 @@ def row_groups(path: str) -> Iterator[_Group]:
     for group in told.row_groups:
         chunks = {key: data[c.start : c.end] for key, c in zip(keys, group.chunks, strict=True)}
         yield _Group(group.rows, chunks)
+
+
+def ids_of(path: str) -> list[set[int]]:
+    """What stands in the column `id`, by row group."""
+    file = pq.ParquetFile(local(path))
+    return [set(file.read_row_group(n, columns=["id"])["id"].to_pylist()) for n in range(file.num_row_groups)]
 
 
 def pieces(inputs: Sequence[str], outputs: Sequence[str]) -> Pieces:

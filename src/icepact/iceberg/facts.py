@@ -43,7 +43,7 @@ def write_facts(table: IcebergTable, columns: Sequence[str]) -> WriteFacts:
     properties = table.properties
     return WriteFacts(
         schema=table.schema,
-        schemas=[json.loads(str(parser.toJson(schemas[number]))) for number in sorted(schemas)],
+        schemas=[json.loads(str(parser.toJson(schemas[number]))) for number in sorted(java.keys(schemas))],
         identity=_identity(java, table),
         properties=properties,
         name_mapping=properties.get(_NAME_MAPPING),
@@ -56,7 +56,7 @@ def write_facts(table: IcebergTable, columns: Sequence[str]) -> WriteFacts:
 def _identity(java: Java, table: IcebergTable) -> dict[int, list[int | None]]:
     specs = table.table.specs()
     found: dict[int, list[int | None]] = {}
-    for number in specs:
+    for number in java.keys(specs):
         fields = json.loads(str(java.iceberg.PartitionSpecParser.toJson(specs[number])))["fields"]
         found[int(number)] = [f["source-id"] if f["transform"] == "identity" else None for f in fields]
     return found
@@ -75,4 +75,4 @@ def _credentials(java: Java, table: IcebergTable) -> list[tuple[str, Mapping[str
     io = table.table.io()
     if not java.class_of(_VENDED).isInstance(io):
         return []
-    return [(str(one.prefix()), java.mapping(one.config())) for one in io.credentials()]
+    return [(str(one.prefix()), java.mapping(one.config())) for one in java.items(io.credentials())]

@@ -138,7 +138,19 @@ class Java:
     def grouped(self, items: Any, handle: Any) -> dict[Any, Any]:
         """A Java list cut into lists by the value of a method."""
         groups = items.stream().collect(self._collectors.groupingBy(self.as_function(handle)))
-        return {key: groups[key] for key in groups}
+        return {key: groups[key] for key in self.keys(groups)}
+
+    def items(self, collection: Any) -> list[Any]:
+        """The items of a small Java collection.
+
+        Not by iterating: the end of a Java iterator is an exception, and PySpark examines exceptions for 50 ms.
+        """
+        array = collection.toArray()
+        return [array[i] for i in range(len(array))]
+
+    def keys(self, mapping: Any) -> list[Any]:
+        """The keys of a small Java map."""
+        return self.items(mapping.keySet())
 
     def texts(self, items: Any, handle: Any) -> list[str]:
         """A method of every item as text without line breaks, in order, in one transfer."""

@@ -181,7 +181,7 @@ def live_deletes(java: Java, table: Any, snapshot: Any) -> tuple[Any, list[Delet
     io, specs = table.io(), table.specs()
     columns = java.from_json(_DELETE_COLUMNS, "java.util.ArrayList")
     java_files = java.jvm.java.util.ArrayList()
-    for manifest in snapshot.deleteManifests(io):
+    for manifest in java.items(snapshot.deleteManifests(io)):
         reader = java.iceberg.ManifestFiles.readDeleteManifest(manifest, io, specs).select(columns)
         try:
             java_files.addAll(java.listed(reader))

@@ -109,7 +109,7 @@ class Staging:
 
     def written(self, unit_id: str) -> list[WrittenFile]:
         """A unit's new files, each with what its footer on storage says."""
-        return [self._describe(file) for file in self._written[unit_id]]
+        return [self._describe(file) for file in self.java.items(self._written[unit_id])]
 
     def describe(self, unit_id: str, files: Sequence[WrittenFile], metrics: Sequence[Mapping[str, Any]]) -> None:
         """Remember files that workers wrote, with what their footers say, as Iceberg's JSON has it."""

@@ -77,10 +77,14 @@ class IcebergTable:
         longer find their files, and deleted rows come back.
         """
         specs = self.table.specs()
-        lost = {n for n in specs if any(str(f.type()) == "unknown" for f in specs[n].partitionType().fields())}
+        lost = {
+            number
+            for number in self.java.keys(specs)
+            if any(str(f.type()) == "unknown" for f in self.java.items(specs[number].partitionType().fields()))
+        }
         if not lost or snapshot is None:
             return
-        for manifest in snapshot.allManifests(self.table.io()):
+        for manifest in self.java.items(snapshot.allManifests(self.table.io())):
             if manifest.partitionSpecId() in lost and (manifest.hasAddedFiles() or manifest.hasExistingFiles()):
                 raise Unsupported(
                     f"{self.name} has files of partition spec {manifest.partitionSpecId()}, whose column was dropped: "
@@ -110,7 +114,7 @@ class IcebergTable:
         found = {}
         schema = self.table.schema()
         specs = self.table.specs()
-        for spec_id in specs:
+        for spec_id in self.java.keys(specs):
             document = json.loads(str(self.java.iceberg.PartitionSpecParser.toJson(specs[spec_id])))
             found[int(spec_id)] = PartitionSpec(
                 spec_id=int(spec_id),
@@ -147,7 +151,7 @@ class IcebergTable:
 
     def _branches(self) -> list[str]:
         refs = self.table.refs()
-        return sorted({"main", *(str(name) for name in refs if refs[name].isBranch())})
+        return sorted({"main", *(str(name) for name in self.java.keys(refs) if refs[name].isBranch())})
 
     # -- pinning ----------------------------------------------------------------------------------
 
@@ -200,7 +204,7 @@ class IcebergTable:
         text = java.method("java.lang.String", "valueOf", "java.lang.Object")
         everything = self.table.operations().current().snapshots()
         is_complete = java.as_predicate(java.chain(java.method(owner, "summary"), text, contains))
-        runs = {int(s.snapshotId()): s for s in java.filtered(everything.stream(), is_complete)}
+        runs = {int(s.snapshotId()): s for s in java.items(java.filtered(everything.stream(), is_complete))}
         if not runs:
             return []
         ids = java.numbers(everything, java.method(owner, "snapshotId"))
