@@ -31,8 +31,10 @@ from icepact.model.table import DataFile, DeleteFile
 
 INLINE_DELETES = 10 * 1024**2
 """Bytes of delete data that the driver reads once and sends along; more is read by the tasks."""
-_WAVES = 2
-"""Units per core in one job: few enough to show progress, enough to keep the cores busy."""
+_UNITS_PER_CORE = 2
+_BYTES_PER_CORE = 64 * 1024**2
+"""A job has at least so many units and so many bytes for each core: few enough to show progress, enough to keep
+the cores busy and not to pay for many jobs."""
 _LINEAGE_VERSION = 3
 
 
@@ -77,9 +79,16 @@ class AssembleRewriter:
 
     def batches(self, tasks: Sequence[Task]) -> Sequence[Sequence[Task]]:
         """The largest units first, a few for each core in one job."""
-        size = max(1, _WAVES * self._spark.defaultParallelism)
-        ordered = sorted(tasks, key=lambda task: -task.unit.bytes)
-        return [ordered[at : at + size] for at in range(0, len(ordered), size)]
+        cores = self._spark.defaultParallelism
+        batches: list[list[Task]] = []
+        room = 0
+        for task in sorted(tasks, key=lambda task: -task.unit.bytes):
+            if not batches or (room <= 0 and len(batches[-1]) >= _UNITS_PER_CORE * cores):
+                batches.append([])
+                room = _BYTES_PER_CORE * cores
+            batches[-1].append(task)
+            room -= task.unit.bytes
+        return batches
 
     def rewrite(self, tasks: Sequence[Task], policy: Policy) -> Sequence[Ended]:
         """Write the surviving rows of each unit into new files."""
