@@ -86,6 +86,8 @@ class _Run:
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+            for rewriter in self.rewriters.values():
+                rewriter.close()
 
     def _tasks(self) -> dict[Method, list[Task]]:
         tasks: dict[Method, list[Task]] = {}

@@ -207,6 +207,12 @@ def root_cause(error: BaseException) -> str:
     return masked(f"{cause.getClass().getSimpleName()}: {cause.getMessage()}".splitlines()[0][:300])
 
 
+def missing_module(error: BaseException) -> str | None:
+    """The Python package that a worker looked for in vain; null if that is not what happened."""
+    found = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", str(error))
+    return found[1] if found else None
+
+
 def masked(text: str) -> str:
     """A message without what may be a secret: passwords in URLs, and values of keys that sound like one."""
     return _SECRET_VALUE.sub(r"\1=***", _SECRET_IN_URL.sub("//***@", text))

@@ -56,9 +56,10 @@ class Staging:
         file = self._tasks_of[unit_id].get(0).file()
         spec = self.table.table.specs()[file.specId()]
         locations = self._frozen.locationProvider()
+        name = f"{self.run_id}-{unit_id}"  # also where the table has a location provider of its own
         if spec.isUnpartitioned():
-            return str(locations.newDataLocation(unit_id))
-        return str(locations.newDataLocation(spec, file.partition(), unit_id))
+            return str(locations.newDataLocation(name))
+        return str(locations.newDataLocation(spec, file.partition(), name))
 
     def rewrite(self, unit_id: str, *, output_spec_id: int, max_file_size: int, shuffle_tasks: int) -> int:
         """Read a unit and write its rows; returns how many flowed.
@@ -66,6 +67,7 @@ class Staging:
         With `shuffle_tasks` above 0 the rows are regrouped by output partition first.
         """
         java, table = self.java, self._frozen
+        self._described.pop(unit_id, None)
         cache = _static_get(java, "org.apache.iceberg.spark.SparkTableCache")
         manager = java.iceberg.spark.ScanTaskSetManager.get()
         coordinator = java.iceberg.spark.FileRewriteCoordinator.get()

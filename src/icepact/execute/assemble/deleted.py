@@ -63,15 +63,16 @@ class Deleted:
         """The key columns of a row group; of one that the file lacks, its constant."""
         view = self._view
         places = {leaf.field_id: n for n, leaf in enumerate(view.leaves)}
-        held = sorted(places[i] for i in keys.field_ids if i in places)
+        own = [i for i in keys.field_ids if i in places and i not in view.constants]
+        held = sorted(places[i] for i in own)
         columns: dict[int, Any] = {}
         for field_id in keys.field_ids:
-            if field_id not in places:
-                if not view.lacks(field_id):
+            if field_id not in own:
+                if field_id not in view.constants and not view.lacks(field_id):
                     raise NotAssembled("a key column was added inside a struct that the file has")
                 columns[field_id] = constant_of(view, field_id)
         if held:
-            columns |= self._read(group, held, keys.field_ids)
+            columns |= self._read(group, held, own)
         return columns
 
     def _read(self, group: int, held: list[int], ids: Sequence[int]) -> dict[int, Any]:

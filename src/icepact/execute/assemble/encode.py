@@ -65,7 +65,10 @@ class Encoder:
                     in_dictionary.discard(name)
                     column = column.cast(column.type.value_type)
             columns.append(column)
-        schema = pa.schema([f.with_type(c.type) for f, c in zip(self.schema, columns, strict=True)])
+        kinds = [
+            c.type if pa.types.is_dictionary(c.type) else f.type for f, c in zip(self.schema, columns, strict=True)
+        ]
+        schema = pa.schema([f.with_type(kind) for f, kind in zip(self.schema, kinds, strict=True)])
         return self.write(pa.Table.from_arrays(columns, schema=schema), frozenset(in_dictionary), encodings)
 
     def _worth_it(self, column: pa.ChunkedArray) -> bool:

@@ -8,11 +8,13 @@ import pyarrow.parquet as pq
 
 from icepact.execute.assemble.decode import lineage
 from icepact.execute.assemble.encode import Encoder, column_name
+from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.target import LAST_UPDATED, ROW_ID, arrow_type
 from icepact.execute.assemble.view import View
 from icepact.execute.parquet.assembler import Pick
 from icepact.execute.parquet.input import Input
 
+_MOST_ROWS = 64 * 1024**2
 _ROW_ID_ENCODING = {column_name(ROW_ID): "DELTA_BINARY_PACKED"}
 
 
@@ -44,6 +46,8 @@ def _own_lineage(view: View, group: int) -> dict[int, int | None]:
 
 def _made_up(view: View, group: int, columns: list[int], encoder: Encoder) -> Input:
     where = view.input.footer.row_groups[group]
+    if where.rows > _MOST_ROWS:
+        raise NotAssembled(f"a row group of {where.rows} rows lacks a column, and no chunk is made that long")
     arrays: list[Any] = []
     for number in columns:
         field = view.target.fields[number]

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -19,7 +20,6 @@ from icepact.execute.assemble.view import View
 from icepact.execute.assemble.work import TaskContext, UnitReport, UnitWork
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.deletes.errors import UnsupportedDelete
-from icepact.execute.parquet.errors import Damaged
 from icepact.execute.parquet.input import sorting_columns
 from icepact.execute.storage.base import Storage
 
@@ -27,21 +27,25 @@ _MOST_CHUNKS = 50_000
 """Column chunks of a unit whose footers are held at once."""
 
 
+_MOST_OPEN = 100
+"""Inputs that are open at once."""
+
+
 def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: DeleteCache, attempt: str) -> UnitReport:
     """Rewrite one unit. Whatever goes wrong, no file of it is left behind."""
     started = time.monotonic()
     before = storage.traffic
-    target, views = _looked_at(work, context, storage)
-    outputs = Outputs(storage, target, context, f"{work.output}-{attempt}", work.max_file_size)
+    looked = _looked_at(work, context, storage)
+    outputs = Outputs(storage, looked.target, context, f"{work.output}-{attempt}", work.max_file_size)
     try:
-        unit = _Unit(work, context, target, storage, cache, outputs, views)
+        unit = _Unit(work, context, looked, storage, cache, outputs)
         unit.run()
     except BaseException:
         with suppress(Exception):
             outputs.abort()
         raise
     finally:
-        for view in views.values():
+        for view in looked.views.values():
             view.source.close()
         pa.default_memory_pool().release_unused()
     after = storage.traffic
@@ -59,7 +63,16 @@ def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: Dele
     )
 
 
-def _looked_at(work: UnitWork, context: TaskContext, storage: Storage) -> tuple[Target, dict[str, View]]:
+class _Looked(NamedTuple):
+    """What was seen of a unit's inputs before it was begun."""
+
+    target: Target
+    views: dict[str, View]
+    closed: frozenset[str]
+    """Paths of inputs that must be opened again."""
+
+
+def _looked_at(work: UnitWork, context: TaskContext, storage: Storage) -> _Looked:
     """The schema of the outputs, and the inputs that had to be opened to settle it.
 
     Where something may be copied, a column that no input can hold a null in stays without nulls.
@@ -67,11 +80,15 @@ def _looked_at(work: UnitWork, context: TaskContext, storage: Storage) -> tuple[
     target = make_target(context.schema, lineage=context.lineage)
     large = any(file.size >= context.writing.copy_floor for file in work.inputs)
     if not large or len(work.inputs) * len(target.leaves) > _MOST_CHUNKS:
-        return target, {}
+        return _Looked(target, {}, frozenset())
     views: dict[str, View] = {}
+    closed: set[str] = set()
     try:
         for file in work.inputs:
-            views[file.path] = View(file, storage.open(file.path, file.size), target, context)
+            view = views[file.path] = View(file, storage.open(file.path, file.size), target, context)
+            if file.size < context.writing.copy_floor or len(views) > _MOST_OPEN:
+                view.source.close()  # it is opened again when its turn comes; only its footer is held
+                closed.add(file.path)
     except BaseException:
         for view in views.values():
             view.source.close()
@@ -80,17 +97,15 @@ def _looked_at(work: UnitWork, context: TaskContext, storage: Storage) -> tuple[
     target = make_target(context.schema, lineage=context.lineage, never_null=strict)
     for view in views.values():
         view.target = target
-    return target, views
+    return _Looked(target, views, frozenset(closed))
 
 
 def attempted(work: UnitWork, context: TaskContext, storage: Storage, cache: DeleteCache, attempt: str) -> UnitReport:
-    """As `assemble`, but what another method can do, or nobody, is told instead of raised."""
+    """As `assemble`, but what another method must do is told instead of raised."""
     try:
         return assemble(work, context, storage, cache, attempt)
     except (NotAssembled, UnsupportedDelete, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         return UnitReport(unit_id=work.unit_id, refused=_line(error))
-    except Damaged as error:
-        return UnitReport(unit_id=work.unit_id, failed=_line(error))
 
 
 def _line(error: Exception) -> str:
@@ -104,19 +119,19 @@ class _Unit:
         self,
         work: UnitWork,
         context: TaskContext,
-        target: Target,
+        looked: _Looked,
         storage: Storage,
         cache: DeleteCache,
         outputs: Outputs,
-        views: dict[str, View],
     ) -> None:
         self._work = work
         self._context = context
-        self._target = target
+        self._target = target = looked.target
         self._storage = storage
         self._cache = cache
         self._outputs = outputs
-        self._views = views
+        self._views = looked.views
+        self._closed = looked.closed
         self._encoder = Encoder(target, context.writing)
         self._rows = Rows(target, context.writing, self._encoder, outputs)
         self._lone: Segment | None = None
@@ -143,6 +158,8 @@ class _Unit:
             view = self._views.get(file.path)
             if view is None:
                 view = View(file, self._storage.open(file.path, file.size), self._target, self._context)
+            elif file.path in self._closed:
+                view.reopen(self._storage.open(file.path, file.size))
             self._open.append(view)
             survived = 0
             for segment in segments(view, Deleted(view, self._cache), self._context.writing, walk=self._walk):

@@ -23,6 +23,7 @@ class Outputs:
         self._largest = largest
         self._sink: Sink | None = None
         self._assembler: Assembler | None = None
+        self._published: list[str] = []
         self.written: list[Output] = []
         self.copied_bytes = 0
         self.encoded_bytes = 0
@@ -58,6 +59,7 @@ class Outputs:
             return
         done = self._assembler.finish()
         self._sink.close()
+        self._published.append(self._sink.path)
         self.copied_bytes += done.copied_bytes
         self.encoded_bytes += done.appended_bytes
         self.written.append(self._seen(self._sink.path, done.footer.file_size))
@@ -85,5 +87,5 @@ class Outputs:
     def abort(self) -> None:
         """Leave nothing behind: neither the file under way nor those that are done."""
         self.abort_open()
-        for output in self.written:
-            self._storage.delete(output.path)
+        for path in self._published:
+            self._storage.delete(path)

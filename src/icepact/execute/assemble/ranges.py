@@ -22,6 +22,8 @@ def column_range(view: View, group: int, field_id: int) -> ColumnRange:
     """What is known of a key column; everything doubtful is unknown."""
     kind = view.context.types[field_id]
     rows = view.input.footer.row_groups[group].rows
+    if field_id in view.constants:  # readers take the partition's value, whatever the file holds
+        return ColumnRange.constant(kind, constant_of(view, field_id), rows)
     place = next((n for n, leaf in enumerate(view.leaves) if leaf.field_id == field_id), None)
     if place is None:
         if field_id in view.top_level or not view.lacks(field_id):
@@ -58,9 +60,12 @@ def default_of(view: View, field_id: int) -> Any:
 def in_bloom(view: View, group: int, field_id: int, values: Sequence[Any]) -> bool:
     """False if the column has a bloom filter and none of the values, in comparable form, is in it."""
     place = next((n for n, leaf in enumerate(view.leaves) if leaf.field_id == field_id), None)
-    if place is None or not _means(view.context.types[field_id], view.leaves[place]):
+    kind = view.context.types[field_id]
+    if place is None or field_id in view.constants or not _means(kind, view.leaves[place]):
         return True
     leaf = view.leaves[place]
+    if leaf.physical != primitive_leaf(kind)[0] or kind.startswith("decimal"):
+        return True  # held in another form, the value has another hash
     data = view.input.bloom(view.input.footer.row_groups[group].chunks[place])
     if data is None or leaf.physical not in _PLAIN_BYTES:
         return True

@@ -45,6 +45,8 @@ def _needed(node: Node, kind: Any) -> list[Node]:
     parts = {part["id"]: part["type"] for part in parts_of(kind)}
     inner = node.children if kind["type"] == "struct" else inside(node)
     found = [leaf for child in inner if child.field_id in parts for leaf in _needed(child, parts[child.field_id])]
+    if not found and kind["type"] != "struct":
+        raise NotAssembled(f"what is inside {node.name.decode()} cannot be told by its ids")
     return found or list(_leaf_nodes(node))[:1]
 
 

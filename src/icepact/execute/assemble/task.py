@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from icepact.execute.assemble.kernel import attempted
 from icepact.execute.assemble.work import TaskContext, UnitReport, UnitWork
 from icepact.execute.deletes.cache import DeleteCache
+from icepact.execute.deletes.errors import BrokenDelete
 from icepact.execute.deletes.refs import DeleteRef
-from icepact.execute.storage.base import Storage
+from icepact.execute.parquet.errors import Damaged
+from icepact.execute.storage.base import FileDamaged, FileMissing, Storage
 from icepact.execute.storage.open import storage_for
-from icepact.model.errors import PermanentError, TemporaryError
+from icepact.model.errors import TemporaryError
 
 _lock = threading.Lock()
 _kept: tuple[str, Storage, DeleteCache] | None = None
@@ -27,12 +29,16 @@ def run_units(works: Iterable[UnitWork], context: TaskContext, attempt: str, *, 
             if not last:
                 raise
             yield UnitReport(unit_id=work.unit_id, failed=str(error))
-        except PermanentError as error:
-            yield UnitReport(unit_id=work.unit_id, failed=str(error))
-        except Exception as error:
+        except _NOBODY_CAN as error:
+            yield UnitReport(unit_id=work.unit_id, failed=str(error) or type(error).__name__)
+        except Exception as error:  # another method may know better
             where = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
-            yield UnitReport(unit_id=work.unit_id, failed=f"{type(error).__name__}: {error} ({place})")
+            yield UnitReport(unit_id=work.unit_id, refused=f"{type(error).__name__}: {error} ({place})")
+
+
+_NOBODY_CAN = (BrokenDelete, Damaged, FileMissing, FileDamaged, MemoryError)
+"""What no other method could do better."""
 
 
 def _of_run(context: TaskContext) -> tuple[Storage, DeleteCache]:

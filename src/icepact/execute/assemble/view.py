@@ -13,8 +13,8 @@ from icepact.execute.assemble.target import LAST_UPDATED, ROW_ID, Target
 from icepact.execute.assemble.values import scalar_of
 from icepact.execute.assemble.work import InputFile, TaskContext
 from icepact.execute.parquet.input import Input
-from icepact.execute.parquet.layout import REQUIRED
-from icepact.execute.parquet.schema import Node, leaves, same_values, tree
+from icepact.execute.parquet.layout import CODECS, REQUIRED
+from icepact.execute.parquet.schema import Node, leaves, logical, same_values, tree
 from icepact.execute.parquet.trust import trusted_statistics
 from icepact.execute.storage.base import Source
 
@@ -39,6 +39,10 @@ class View:
             self.leaves = leaves(self.schema)
         else:
             raise NotAssembled("a file has no field ids, and the table no name mapping")
+
+    def reopen(self, source: Source) -> None:
+        """Go on with the file after it was closed; its footer is still known."""
+        self.source = self.input.source = source
 
     @cached_property
     def read_plan(self) -> ReadPlan:
@@ -112,7 +116,11 @@ class View:
         wanted = next(leaf for leaf in self.target.leaves if leaf.field_id == field_id)
         chunk = self.input.footer.row_groups[group].chunks[place]
         whole = trusted_statistics(self.input.footer, place, chunk).get(3) == 0
-        return place if whole and same_values(self.leaves[place], wanted) else None
+        writing = self.context.writing
+        recoded = writing.recode and chunk.codec != CODECS[writing.codec]
+        if not whole or recoded or not same_values(self.leaves[place], wanted):
+            return None
+        return place if self.input.why_not_copied(group, place, walk=False) is None else None
 
 
 def _mapped(elements: Sequence[dict[int, Any]], name_mapping: str) -> Node:
@@ -123,18 +131,32 @@ def _mapped(elements: Sequence[dict[int, Any]], name_mapping: str) -> Node:
 
 
 def _assign(parent: Node, mapping: Sequence[Mapping[str, Any]]) -> None:
+    """Ids for the fields of a struct, by name."""
     by_name = {name: entry for entry in mapping for name in entry.get("names", ())}
     for child in parent.children:
         entry = by_name.get(child.name.decode("utf-8", "replace"))
-        if entry is None:
-            continue
-        if "field-id" in entry:
-            child.element[9] = entry["field-id"]
-        inside = entry.get("fields", ())
-        if not inside:
-            continue
-        repeated = len(child.children) == 1 and child.children[0].element.get(3) == 2
-        if repeated and child.children[0].children:  # a list or a map: ids belong to what is in the repeated group
-            _assign(child.children[0], inside)
-        else:
-            _assign(child, inside)
+        if entry is not None:
+            _apply(child, entry)
+
+
+def _apply(node: Node, entry: Mapping[str, Any]) -> None:
+    """The id of one field, and of what is inside: elements, keys and values go by place, whatever writers call them."""
+    if "field-id" in entry:
+        node.element[9] = entry["field-id"]
+    kind = logical(node.element)[:1]
+    parts = {name: part for part in entry.get("fields", ()) for name in part.get("names", ())}
+    if kind == ("list",) and "element" in parts and node.children:
+        _apply(_element(node), parts["element"])
+    elif kind == ("map",) and len(node.children) == 1 and len(node.children[0].children) == 2:
+        for child, name in zip(node.children[0].children, ("key", "value"), strict=True):
+            if name in parts:
+                _apply(child, parts[name])
+    elif entry.get("fields"):
+        _assign(node, entry["fields"])
+
+
+def _element(node: Node) -> Node:
+    """The element of a list: inside the repeated group, or that group itself where old writers left a level out."""
+    repeated = node.children[0]
+    two_levels = len(repeated.children) != 1 or repeated.name == b"array" or repeated.name == node.name + b"_tuple"
+    return repeated if two_levels else repeated.children[0]

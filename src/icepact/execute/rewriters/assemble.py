@@ -19,10 +19,11 @@ from icepact.execute.rewriters.base import Ended, Failed, Refused, Task, UnitRes
 from icepact.execute.rewriters.job import Job
 from icepact.execute.rewriters.shipping import ship_package
 from icepact.execute.rewriters.writing import writing_of
-from icepact.execute.storage.base import StorageError
 from icepact.execute.storage.open import refusal, storage_for
 from icepact.iceberg.facts import WriteFacts, write_facts
+from icepact.iceberg.java import masked, missing_module
 from icepact.iceberg.staging import Staging, column_facts
+from icepact.model.errors import BadInput, IcepactError
 from icepact.model.plan import Method, Plan
 from icepact.model.policy import Policy
 from icepact.model.rewrite import WrittenFile
@@ -61,6 +62,10 @@ class AssembleRewriter:
             shared = _shared(facts, self._plan, self._staging.run_id, self._inline(facts))
         except NotAssembled as error:
             return str(error)
+        except (BadInput, ValueError) as error:
+            if self._plan.policy.compression_level is not None:
+                raise
+            return f"a table property is odd: {error}"
         ship_package(self._spark)
         self._shared = self._spark.broadcast(shared)
         return None
@@ -74,8 +79,13 @@ class AssembleRewriter:
         storage = storage_for(facts.io, facts.credentials)
         try:
             return {ref.key: bytes(fetch(storage, ref)) for ref in refs}
-        except StorageError:
+        except (IcepactError, ValueError):
             return {}  # the tasks will say which one, and only its groups will fail
+
+    def close(self) -> None:
+        """Take back what was sent to the workers: it holds secrets."""
+        if self._shared is not None:
+            self._shared.destroy()
 
     def batches(self, tasks: Sequence[Task]) -> Sequence[Sequence[Task]]:
         """The largest units first, a few for each core in one job."""
@@ -97,7 +107,14 @@ class AssembleRewriter:
         works = [self._work(task, policy) for task in tasks]
         shared, last = self._shared, _attempts(self._spark) - 1
         rdd = self._spark.parallelize(works, len(works))
-        reports = {r.unit_id: r for r in rdd.mapPartitions(Job(shared, last)).collect()}
+        try:
+            reports = {r.unit_id: r for r in rdd.mapPartitions(Job(shared, last)).collect()}
+        except Exception as error:
+            module = missing_module(error)
+            if module is None:
+                raise
+            self._refusal = f"the executors' Python lacks {module}"
+            return [Refused(self._refusal) for _ in tasks]
         if any(report.retried for report in reports.values()):
             self.clean = False
         return [self._ended(task, reports[task.unit_id]) for task in tasks]
@@ -112,9 +129,9 @@ class AssembleRewriter:
 
     def _ended(self, task: Task, report: UnitReport) -> Ended:
         if report.refused is not None:
-            return Refused(report.refused)
+            return Refused(masked(report.refused))
         if report.failed is not None:
-            return Failed(report.failed)
+            return Failed(masked(report.failed))
         first = task.unit.files[0]
         files = [
             WrittenFile(

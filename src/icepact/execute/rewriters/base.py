@@ -61,6 +61,10 @@ class Rewriter(Protocol):
         """False if an attempt may have died while writing."""
         ...
 
+    def close(self) -> None:
+        """Called once, after the last unit."""
+        ...
+
     def batches(self, tasks: Sequence[Task]) -> Sequence[Sequence[Task]]:
         """Which tasks are handed over together: one Spark job each."""
         ...

@@ -23,6 +23,9 @@ class SparkRewriter:
         # elsewhere executors may be lost, and with them the writers that would have removed their files
         self.clean = str(staging.table.session.sparkContext.master).startswith("local")
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def batches(self, tasks: Sequence[Task]) -> Sequence[Sequence[Task]]:
         """Each alone."""
         return [[task] for task in tasks]
