@@ -124,6 +124,7 @@ class Staging:
                 "partition": list(file.partition),
                 "record-count": file.rows,
                 "file-size-in-bytes": file.size,
+                "sort-order-id": 0,  # unsorted: row groups stand as they came
                 **told,
             }
             for file, told in zip(files, metrics, strict=True)
