@@ -122,7 +122,13 @@ def _work(table: IcebergTable, run: _Run, progress: Progress) -> None:
     keep: frozenset[str] = frozenset()
     certain = True
     try:
-        staging = Staging(table, snapshot_id=plan.snapshot_id, run_id=run.run_id, unit_of=unit_of_path(plan))
+        staging = Staging(
+            table,
+            snapshot_id=plan.snapshot_id,
+            run_id=run.run_id,
+            unit_of=unit_of_path(plan),
+            properties=plan.policy.write_properties,
+        )
         run.executed = execute(plan, staging, progress)
         ready = _proven(table, run)
         certain = False

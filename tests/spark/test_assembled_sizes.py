@@ -88,7 +88,7 @@ def test_encoding_outgrows_the_largest_size(compactor: Compactor, spark: SparkSe
 # -- codecs -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "brotli", "lz4", "uncompressed"])
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "lz4", "uncompressed"])
 def test_codec(compactor: Compactor, spark: SparkSession, namespace: str, codec: str) -> None:
     """The option is above the table's property, and recode brings row groups of another codec along."""
     own = "snappy" if codec == "zstd" else "zstd"

@@ -134,8 +134,10 @@ class Kernel:
     def run(self, *inputs: InputFile | Path) -> UnitReport:
         """Rewrite files as one unit, the way a task does."""
         files = tuple(given(i) if isinstance(i, Path) else i for i in inputs)
-        work = UnitWork(unit_id="u", inputs=files, output=str(self.folder / "out"), max_file_size=2**40)
-        [report] = run_units([work], self.context, "0", last=True)
+        context = self.context
+        stem = str(self.folder / f"out-of-{context.run_id}")
+        work = UnitWork(unit_id="u", inputs=files, output=stem, max_file_size=2**40)
+        [report] = run_units([work], context, "0", last=True)
         return report
 
     def rewritten(self, *inputs: InputFile | Path) -> pa.Table:

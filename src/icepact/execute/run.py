@@ -15,6 +15,7 @@ from icepact.model.plan import Method, Plan, RewriteFiles
 from icepact.model.progress import Progress, UnitDone
 from icepact.model.rewrite import Written
 
+_LONGEST_REASON = 190
 _Future: TypeAlias = Future[Sequence[Ended]]
 _Batch: TypeAlias = tuple[Method, Sequence[Task]]
 
@@ -129,7 +130,7 @@ class _Run:
             self.clean = False
             if len(batch) > 1:  # one of them spoilt the job: each gets a job of its own
                 return {pool.submit(self._rewrite, self._rewriter(method), [task]): (method, [task]) for task in batch}
-            self._failed(batch[0], error_line(error))
+            self._failed(batch[0], self._told(batch[0], error_line(error)))
             return {}
         again: list[Task] = []
         for task, ended in zip(batch, future.result(), strict=True):
@@ -145,6 +146,11 @@ class _Run:
                 case _:
                     assert_never(ended)
         return self._submit(pool, {Method.SPARK: again}) if again else {}
+
+    def _told(self, task: Task, reason: str) -> str:
+        """Why a unit failed; if another method had been tried before, that reason comes first."""
+        before = self.fallbacks.get(task.step.group_id)
+        return reason if before is None else f"{before[:_LONGEST_REASON]}; by spark: {reason[:_LONGEST_REASON]}"
 
     def _failed(self, task: Task, reason: str) -> None:
         self.failed.setdefault(task.step.group_id, reason)

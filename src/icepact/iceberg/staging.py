@@ -32,11 +32,19 @@ _LISTS_PREFIXES = "org.apache.iceberg.io.SupportsPrefixOperations"
 class Staging:
     """The inputs of one run, held in Java, ready to be read unit by unit."""
 
-    def __init__(self, table: IcebergTable, *, snapshot_id: int, run_id: str, unit_of: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        table: IcebergTable,
+        *,
+        snapshot_id: int,
+        run_id: str,
+        unit_of: Mapping[str, str],
+        properties: Mapping[str, str],
+    ) -> None:
         self.table = table
         self.java = table.java
         self.run_id = run_id
-        self._frozen = _frozen_copy(table, run_id)
+        self._frozen = _frozen_copy(table, run_id, properties)
         known = self.java.iceberg.util.SnapshotUtil.schemaFor(table.table, snapshot_id)  # columns as they were then
         document = json.loads(str(self.java.iceberg.SchemaParser.toJson(known)))
         columns = [column.name for column in flat_columns(document).values()]
@@ -248,8 +256,8 @@ def _name(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
 
-def _frozen_copy(table: IcebergTable, run_id: str) -> Any:
-    """The table as it is now, unable to change, with the run's own folder for new files."""
+def _frozen_copy(table: IcebergTable, run_id: str, wishes: Mapping[str, str]) -> Any:
+    """The table as it is now, unable to change, with the run's own folder for new files and its wishes for them."""
     java, real = table.java, table.table
     prefix = run_prefix(table, run_id)
     if prefix is None:
@@ -258,7 +266,11 @@ def _frozen_copy(table: IcebergTable, run_id: str) -> Any:
         properties = java.jvm.java.util.HashMap(real.properties())
         properties[_DATA_PATH] = prefix
         locations = java.iceberg.LocationProviders.locationsFor(real.location(), properties)
-    operations = java.iceberg.StaticTableOperations(real.operations().current(), real.io(), locations)
+    metadata = real.operations().current()
+    if wishes:
+        changes = java.from_json(dict(wishes), "java.util.HashMap")
+        metadata = java.iceberg.TableMetadata.buildFrom(metadata).setProperties(changes).discardChanges().build()
+    operations = java.iceberg.StaticTableOperations(metadata, real.io(), locations)
     return java.iceberg.BaseTable(operations, real.name())
 
 

@@ -42,7 +42,6 @@ class Codec(StrEnum):
     ZSTD = "zstd"
     SNAPPY = "snappy"
     GZIP = "gzip"
-    BROTLI = "brotli"
     LZ4 = "lz4"
     UNCOMPRESSED = "uncompressed"
 
@@ -136,6 +135,16 @@ class Policy:
         """Equal for two policies that would leave the same layout; budgets do not matter."""
         wish = {k: v for k, v in asdict(self).items() if k not in _NOT_LAYOUT and not _as_ever(k, v)}
         return hashlib.sha256(json.dumps(wish, sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def write_properties(self) -> dict[str, str]:
+        """What is asked for over the table's own wishes, as the table properties that Iceberg's writers read."""
+        wishes = {
+            "write.parquet.compression-codec": None if self.codec is None else self.codec.value,
+            "write.parquet.compression-level": self.compression_level,
+            "write.parquet.row-group-size-bytes": self.row_group_size,
+        }
+        return {name: str(value) for name, value in wishes.items() if value is not None}
 
     def to_dict(self) -> dict[str, Any]:
         """The policy with its sources, as it is printed with `--json`."""

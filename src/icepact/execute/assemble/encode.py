@@ -18,8 +18,10 @@ from icepact.execute.assemble.work import Writing
 from icepact.execute.parquet.input import Input, Pieces
 from icepact.execute.parquet.schema import same_levels
 
-_BATCH = 16384
-"""Values the writer takes at once; its default of 1024 costs a tenth more time."""
+_BATCH = 4096
+"""Values the writer takes at once, if pages are of the usual size."""
+_BYTES_OF_VALUE = 512
+"""A page is ended between batches only: small pages need small batches, in case values are large."""
 _LARGEST_OF_ROWS = 0.6
 """A dictionary with more entries per row than this saves nothing."""
 
@@ -111,7 +113,7 @@ class Encoder:
             "write_page_index": True,
             "data_page_size": writing.page_bytes,
             "max_rows_per_page": writing.page_rows,
-            "write_batch_size": min(writing.page_rows, _BATCH),
+            "write_batch_size": max(1, min(writing.page_rows, _BATCH, writing.page_bytes // _BYTES_OF_VALUE)),
             "dictionary_pagesize_limit": writing.dictionary_bytes,
             "bloom_filter_options": blooms or None,
         }

@@ -17,9 +17,10 @@ from icepact.execute.assemble.rows import Rows
 from icepact.execute.assemble.segments import Segment, copyable, segments
 from icepact.execute.assemble.target import Target, make_target
 from icepact.execute.assemble.view import View
-from icepact.execute.assemble.work import TaskContext, UnitReport, UnitWork
+from icepact.execute.assemble.work import InputFile, TaskContext, UnitReport, UnitWork
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.deletes.errors import UnsupportedDelete
+from icepact.execute.parquet.errors import Damaged
 from icepact.execute.parquet.input import sorting_columns
 from icepact.execute.storage.base import Storage
 
@@ -85,7 +86,7 @@ def _looked_at(work: UnitWork, context: TaskContext, storage: Storage) -> _Looke
     closed: set[str] = set()
     try:
         for file in work.inputs:
-            view = views[file.path] = View(file, storage.open(file.path, file.size), target, context)
+            view = views[file.path] = _opened(file, storage, target, context)
             if file.size < context.writing.copy_floor or len(views) > _MOST_OPEN:
                 view.source.close()  # it is opened again when its turn comes; only its footer is held
                 closed.add(file.path)
@@ -98,6 +99,15 @@ def _looked_at(work: UnitWork, context: TaskContext, storage: Storage) -> _Looke
     for view in views.values():
         view.target = target
     return _Looked(target, views, frozenset(closed))
+
+
+def _opened(file: InputFile, storage: Storage, target: Target, context: TaskContext) -> View:
+    source = storage.open(file.path, file.size)
+    try:
+        return View(file, source, target, context)
+    except Damaged as error:
+        source.close()
+        raise Damaged(f"{file.path}: {error}") from None
 
 
 def attempted(work: UnitWork, context: TaskContext, storage: Storage, cache: DeleteCache, attempt: str) -> UnitReport:
@@ -157,7 +167,7 @@ class _Unit:
         for file in self._work.inputs:
             view = self._views.get(file.path)
             if view is None:
-                view = View(file, self._storage.open(file.path, file.size), self._target, self._context)
+                view = _opened(file, self._storage, self._target, self._context)
             elif file.path in self._closed:
                 view.reopen(self._storage.open(file.path, file.size))
             self._open.append(view)
@@ -190,9 +200,12 @@ class _Unit:
             self._take(segment)
 
     def _take(self, segment: Segment) -> None:
-        if self._decoder is None or self._decoder.view is not segment.view:
-            self._decoder = Decoder(segment.view)
-        self._rows.take(segment, self._decoder)
+        try:
+            if self._decoder is None or self._decoder.view is not segment.view:
+                self._decoder = Decoder(segment.view)
+            self._rows.take(segment, self._decoder)
+        except (pa.ArrowException, OSError) as error:
+            raise NotAssembled(f"{segment.view.file.path}: {_line(error)}") from error
 
     def _settle_lone(self) -> None:
         """A small row group with nothing to join is copied if it can be: encoding it would not make it larger."""

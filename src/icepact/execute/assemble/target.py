@@ -183,8 +183,13 @@ def arrow_field(field: Mapping[str, Any]) -> pa.Field:
 
 
 def compatible_name(name: str) -> str:
-    """The name as Iceberg writes it into files: letters, digits and underscores; readers go by ids."""
-    return "".join(_compatible(char, first=position == 0) for position, char in enumerate(name))
+    """The name as Iceberg writes it into files: letters, digits and underscores; readers go by ids.
+
+    Java's characters are UTF-16 units, so that rare ones are two.
+    """
+    raw = name.encode("utf-16-be", "surrogatepass")
+    units = [raw[at : at + 2].decode("utf-16-be", "surrogatepass") for at in range(0, len(raw), 2)]
+    return "".join(_compatible(char, first=position == 0) for position, char in enumerate(units))
 
 
 def _compatible(char: str, *, first: bool) -> str:

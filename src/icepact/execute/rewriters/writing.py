@@ -12,12 +12,11 @@ _CODECS = {"lz4": "lz4_raw", "none": "uncompressed"}
 LEVELS = {
     "zstd": range(1, 23),
     "gzip": range(1, 10),
-    "brotli": range(0, 12),
     "lz4_raw": range(1, 13),
     "snappy": range(0),
     "uncompressed": range(0),
 }
-"""Codecs that can be written, and their levels; a level for a codec that has none means nothing."""
+"""Codecs that Spark can read, and their levels; a level for a codec that has none means nothing."""
 _DEFAULT_LEVELS = {"zstd": 3}
 """What Iceberg's own writer takes."""
 _BLOOM_ENABLED = f"{_PREFIX}bloom-filter-enabled.column."
