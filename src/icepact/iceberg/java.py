@@ -220,7 +220,7 @@ def masked(text: str) -> str:
 
 _SECRET_IN_URL = re.compile(r"//[^/\s@]+@")
 _SECRET_VALUE = re.compile(
-    r"([\w.-]*(?:password|passwd|pwd|secret|token|credential|access-key)[\w.-]*)=[^&;,\s]+", re.I
+    r"([\w.-]*(?:password|passwd|pwd|secret|token|credential|access-key|signature)[\w.-]*)=[^&;,\s]+", re.I
 )
 
 

@@ -180,7 +180,8 @@ class _Unit:
                 self._close(view)
 
     def _close(self, view: View) -> None:
-        if view not in self._copied_from:
+        # where the store copies by itself, a copy may still wait for its neighbour
+        if self._walk or view not in self._copied_from:
             view.source.close()
             self._open.remove(view)
 
@@ -204,6 +205,8 @@ class _Unit:
             if self._decoder is None or self._decoder.view is not segment.view:
                 self._decoder = Decoder(segment.view)
             self._rows.take(segment, self._decoder)
+        except pa.ArrowMemoryError:
+            raise
         except (pa.ArrowException, OSError) as error:
             raise NotAssembled(f"{segment.view.file.path}: {_line(error)}") from error
 
