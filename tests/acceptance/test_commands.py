@@ -48,7 +48,7 @@ def test_a_table_from_health_to_history(icepact: Run, warehouse: Path) -> None:
         "rows_after": 990,
         "rows_deleted": 10,
         "delete_files_removed": 10,
-        "methods": {"spark": 2},
+        "methods": {"assemble": 2},
     }
     assert {k: done.json[k] for k in expected} == expected
     assert done.json["bytes_after"] < done.json["bytes_before"]
