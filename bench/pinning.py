@@ -12,6 +12,7 @@ from typing import Any
 
 from bench.result import Result
 from icepact import Compactor
+from icepact.iceberg.scan import described_files
 from icepact.iceberg.table import IcebergTable
 
 FILES = 100_000
@@ -77,11 +78,7 @@ def describe_table(compactor: Compactor, name: str) -> None:
 def _append_described(table: IcebergTable, numbers: range) -> None:
     java = table.java
     location = str(table.table.location())
-    tasks = [{"data-file": _described(location, n), "residual-filter": True} for n in numbers]
-    node = java.iceberg.util.JsonUtil.mapper().readTree(json.dumps({"file-scan-tasks": tasks}))
-    parser = java.iceberg.rest.responses.FetchScanTasksResponseParser
-    parsed = parser.fromJson(node, table.table.specs(), True).fileScanTasks()
-    files = java.mapped(parsed, java.method("org.apache.iceberg.ContentScanTask", "file"))
+    files = described_files(java, table.table, [_described(location, n) for n in numbers])
     append = table.table.newFastAppend()
     add = java.bind(
         java.method("org.apache.iceberg.AppendFiles", "appendFile", "org.apache.iceberg.DataFile"), 0, append

@@ -17,6 +17,7 @@ from icepact.execute.assemble.kernel import assemble
 from icepact.execute.assemble.work import InputFile, TaskContext, UnitWork, Writing
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.parquet.input import Input
+from icepact.execute.rewriters.job import ENVIRONMENT
 from icepact.execute.storage.open import storage_for
 
 MB = 10**6
@@ -59,7 +60,7 @@ def measure(inputs: int, size: int, *, memory: int = 1024**3) -> dict[str, int]:
         path = Path(folder) / "input.parquet"
         decoded = make_file(path, size)
         command = [sys.executable, "-m", "bench.task_memory", folder, str(inputs), str(memory)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT})
     answer: dict[str, int] = json.loads(done.stdout)
     return {**answer, "row_group": decoded}
 
@@ -138,6 +139,7 @@ def _context(memory: int) -> TaskContext:
         blooms={},
         bloom_bytes=1024**2,
         copy_floor=8 * 1024**2,
+        fewest_page_rows=2000,
         task_memory=memory,
     )
     return TaskContext(

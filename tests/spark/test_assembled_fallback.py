@@ -12,6 +12,7 @@ from icepact.model.outcome import Outcome, Status
 from tests.support.checks import keeps_rows
 from tests.support.messy import equality_delete, load
 from tests.support.oracle import data_files, delete_files, seen
+from tests.support.spoilt import footer_damaged, gone, no_footer, shorter
 from tests.support.tables import create
 from tests.support.ways import SEVERAL_ROW_GROUPS, WAYS, local, maybe, rewritten
 
@@ -71,26 +72,6 @@ def test_one_group_of_many(compactor: Compactor, spark: SparkSession, namespace:
 
 
 # -- nobody -----------------------------------------------------------------------------------------
-
-
-def gone(path: Path) -> None:
-    path.unlink()
-
-
-def shorter(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-100])
-
-
-def footer_damaged(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    length = int.from_bytes(data[-8:-4], "little")
-    data[-8 - length : -8] = b"\xff" * length
-    path.write_bytes(data)
-
-
-def no_footer(path: Path) -> None:
-    data = path.read_bytes()
-    path.write_bytes(data[:-4] + b"XXXX")
 
 
 def page_damaged(path: Path) -> None:

@@ -77,12 +77,13 @@ def test_encoding_outgrows_the_largest_size(compactor: Compactor, spark: SparkSe
     assert 200 * KB < sum(Path(path).stat().st_size for path in data_files(spark, table)) < 300 * KB
     limits = {"target_file_size": 300 * KB, "max_file_size": 310 * KB, "row_group_size": 20 * KB}
 
-    outcome = rewritten(compactor, table, "encode", codec="uncompressed", copied=0, settles=False, **limits)
+    asked = {"codec": "uncompressed", "recode": True, **limits}
+    outcome = rewritten(compactor, table, "encode", copied=0, settles=False, **asked)
 
     sizes = [Path(path).stat().st_size for path in data_files(spark, table)]
     assert outcome.files_after == len(sizes) == 2  # of 400 kB
     assert max(sizes) <= 310 * KB
-    assert compactor.plan(table, **limits).steps == ()
+    assert compactor.plan(table, **asked).steps == ()
 
 
 # -- codecs -----------------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ from pyiceberg.schema import Schema
 from pyspark.sql import SparkSession
 
 from icepact.execute.assemble.metrics import MetricsColumn, MetricsMode, file_metrics, metrics_columns
-from icepact.execute.parquet.assembler import Assembler, Pick
+from icepact.execute.parquet.assembler import Assembler
 from icepact.execute.parquet.footer import Footer, footer_bytes, read_footer
-from icepact.execute.parquet.input import Input, Memory, Source
+from icepact.execute.parquet.input import Input, Memory, Pick, Source
 from icepact.execute.parquet.layout import BYTE_ARRAY
 from icepact.execute.parquet.thrift import Fields
 from tests.support.messy import load, scan_tasks

@@ -11,9 +11,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from icepact.execute.parquet.assembler import Assembled, Pick
+from icepact.execute.parquet.assembler import Assembled
 from icepact.execute.parquet.footer import Chunk, Footer
-from icepact.execute.parquet.input import Input, Memory
+from icepact.execute.parquet.input import Input, Memory, Pick
 from icepact.execute.parquet.layout import (
     BLOOM_HEADER,
     BOOLEAN,

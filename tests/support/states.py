@@ -78,7 +78,7 @@ def make_state(
         branch="main",
         snapshot_id=snapshot_id,
         sequence_number=sequence_number,
-        schema="{}",
+        schema='{"type": "struct", "fields": []}',
         specs=specs,
         spec_id=spec_id,
         sort_order="unsorted",

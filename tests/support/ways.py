@@ -17,6 +17,8 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     "spark": {"method": "spark"},
     # what is smaller than eight megabytes is encoded anew
     "encode": {"method": "assemble", "row_group_size": "1MB"},
+    # the same, but pages without a dictionary are joined, however small
+    "join": {"method": "assemble", "row_group_size": "1MB", "min_page_rows": 1},
     # what may be copied is copied; with deletes in some row groups, an output has both kinds
     "copy": {"method": "assemble", "min_row_group_size": 1, "row_group_size": "1MB"},
 }
@@ -32,7 +34,7 @@ LINEAGE_IDS = frozenset({2147483540, 2147483539})
 def maybe(value: str) -> str:
     """The same value, as Spark must write it into an optional column; `id` is never negative.
 
-    What Spark knows to be never null it writes as a required column, and that is never copied.
+    What Spark knows to be never null it writes as a required column.
     """
     return f"IF(id < 0, NULL, {value})"
 
@@ -47,6 +49,8 @@ class Pieces(NamedTuple):
     copied_bytes: int
     """Bytes of chunks that are as they were."""
     encoded_bytes: int
+    joined_bytes: int
+    """Of these, bytes of chunks that have become part of a longer chunk."""
 
 
 def rewritten(
@@ -70,6 +74,11 @@ def rewritten(
     assert outcome.methods == {method: len(outcome.groups)}, [g.method_reason for g in outcome.groups]
     if method == "assemble":
         found = pieces(sorted({*before} - {*after}), sorted({*after} - {*before}))
+        told = outcome.copied_bytes, outcome.encoded_bytes
+        assert sum(told) == found.copied_bytes + found.encoded_bytes, found
+        assert outcome.copied_bytes <= found.copied_bytes + found.joined_bytes, found
+        if way == "join":
+            return outcome
         assert (found.copied_bytes, found.encoded_bytes) == (outcome.copied_bytes, outcome.encoded_bytes), found
         assert copied in (None, found.copied), found
         assert encoded in (None, found.encoded), found
@@ -114,7 +123,7 @@ def ids_of(path: str) -> list[set[int]]:
 def pieces(inputs: Sequence[str], outputs: Sequence[str]) -> Pieces:
     """What of the outputs is found in the inputs, chunk by chunk."""
     sources = [group for path in inputs for group in row_groups(path)]
-    copied = encoded = copied_bytes = encoded_bytes = 0
+    copied = encoded = copied_bytes = encoded_bytes = joined_bytes = 0
     for group in (group for path in outputs for group in row_groups(path)):
         same = max((_shared(group, s) for s in sources if _is_copy(group, s)), key=_bytes, default=None) or {}
         copied += bool(same)
@@ -124,7 +133,9 @@ def pieces(inputs: Sequence[str], outputs: Sequence[str]) -> Pieces:
                 copied_bytes += len(chunk)
             else:
                 encoded_bytes += len(chunk)
-    return Pieces(copied, encoded, copied_bytes, encoded_bytes)
+                parts = {source.chunks[key] for source in sources if key in source.chunks}
+                joined_bytes += sum(len(part) * chunk.count(part) for part in parts)
+    return Pieces(copied, encoded, copied_bytes, encoded_bytes, joined_bytes)
 
 
 def _shared(group: _Group, source: _Group) -> dict[int | bytes, bytes]:

@@ -16,6 +16,7 @@ from icepact.execute.rewriters.base import Failed, Refused
 from icepact.execute.storage.base import Source, StorageUnavailable
 from icepact.execute.storage.open import TableStorage
 from tests.support.kernel import COPY, Kernel, column, given, rows_of, stored, struct
+from tests.support.spoilt import footer_damaged, gone, no_footer, shorter
 
 ID, S = stored(1, "id", pa.int64()), stored(2, "s", pa.string())
 SCHEMA = struct(column(1, "id", "long"), column(2, "s", "string"))
@@ -55,25 +56,6 @@ def test_a_scheme_that_only_others_know_is_refused(kernel: Kernel) -> None:
 
 
 # -- nobody can -------------------------------------------------------------------------------------
-
-
-def gone(path: Path) -> None:
-    path.unlink()
-
-
-def shorter(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-100])
-
-
-def footer_damaged(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    length = int.from_bytes(data[-8:-4], "little")
-    data[-8 - length : -8] = b"\xff" * length
-    path.write_bytes(data)
-
-
-def no_footer(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-4] + b"XXXX")
 
 
 @pytest.mark.parametrize("way", [{}, COPY], ids=["encode", "copy"])

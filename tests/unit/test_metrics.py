@@ -298,8 +298,10 @@ def test_columns_of_a_schema() -> None:
         "type": "struct",
         "fields": [{"id": 5, "name": "x", "type": "int"}, {"id": 6, "name": "y", "type": "uuid"}],
     }
-    listed = {"type": "list", "element-id": 7, "element": inner}
-    mapped = {"type": "map", "key-id": 8, "key": "string", "value-id": 9, "value": "decimal(9, 2)"}
+    deeper = {"type": "struct", "fields": [{"id": 10, "name": "z", "type": "date"}]}
+    listed = {"type": "list", "element-id": 7, "element-required": False, "element": deeper}
+    value = {"value-id": 9, "value": "decimal(9, 2)", "value-required": False}
+    mapped = {"type": "map", "key-id": 8, "key": "string", **value}
     fields = [("a", "long"), ("b", inner), ("c", listed), ("d", mapped)]
     schema = {
         "type": "struct",
@@ -314,11 +316,12 @@ def test_columns_of_a_schema() -> None:
     found = metrics_columns(schema, mode_of)
 
     lineage = {"_row_id": 2147483540, "_last_updated_sequence_number": 2147483539}
-    assert asked == ["a", "b.x", "b.y", "c.element.x", "c.element.y", "d.key", "d.value", *lineage]
+    assert asked == ["a", "b.x", "b.y", "c.element.z", "d.key", "d.value", *lineage]
     assert {field_id: column.type for field_id, column in found.items()} == {
         0: "long",
         5: "int",
         6: "uuid",
+        10: "date",
         8: "string",
         9: "decimal(9, 2)",
         **dict.fromkeys(lineage.values(), "long"),

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepact.execute.parquet.assembler import Assembled, Assembler, Pick, Sink
-from icepact.execute.parquet.input import Input, Memory, sorting_columns
+from icepact.execute.parquet.assembler import Assembled, Assembler, Sink
+from icepact.execute.parquet.input import Input, Memory, Pick, sorting_columns
 from icepact.execute.parquet.layout import BYTE_STREAM_SPLIT, FIXED
 from icepact.execute.parquet.schema import Node
 from icepact.execute.parquet.thrift import Fields

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from icepact.execute.parquet.assembler import Assembler, Pick
+from icepact.execute.parquet.assembler import Assembler
 from icepact.execute.parquet.errors import Damaged
 from icepact.execute.parquet.footer import MAGIC
-from icepact.execute.parquet.input import Input, sorting_columns
+from icepact.execute.parquet.input import Input, Pick, sorting_columns
 from icepact.execute.parquet.layout import FILE_META
 from icepact.execute.parquet.schema import same_values
 from icepact.execute.parquet.thrift import LIST, STRUCT, Fields

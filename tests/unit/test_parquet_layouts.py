@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from icepact.execute.parquet.assembler import Assembled, Assembler, Pick, Sink
+from icepact.execute.parquet.assembler import Assembled, Assembler, Sink
 from icepact.execute.parquet.footer import MAGIC
-from icepact.execute.parquet.input import Input, Memory
+from icepact.execute.parquet.input import Input, Memory, Pick
 from icepact.execute.parquet.schema import same_values
 from icepact.execute.parquet.thrift import Fields
 from tests.support.parquet_bent import bent, meta_of

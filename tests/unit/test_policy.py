@@ -72,6 +72,7 @@ def test_the_defaults() -> None:
         recode=False,
         row_group_size=None,
         min_row_group_size=8 * MB,
+        min_page_rows=2000,
         task_memory=1024 * MB,
         sources={},
     )
@@ -187,6 +188,7 @@ LAYOUT = {
     "recode": True,
     "row_group_size": "64MB",
     "min_row_group_size": "1MB",
+    "min_page_rows": 1,
 }
 
 

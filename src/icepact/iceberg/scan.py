@@ -1,6 +1,7 @@
 """From Java's scan tasks to our values, in bulk."""
 
 import gc
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +25,15 @@ _DELETE_COLUMNS = [
     ),
     *("sort_order_id", "referenced_data_file", "content_offset", "content_size_in_bytes", "split_offsets"),
 ]
+
+
+def described_files(java: Java, table: Any, described: Sequence[Mapping[str, Any]]) -> Any:
+    """A Java list of data files from their JSON, all at once."""
+    tasks = [{"data-file": file, "residual-filter": True} for file in described]
+    node = java.iceberg.util.JsonUtil.mapper().readTree(json.dumps({"file-scan-tasks": tasks}))
+    parser = java.iceberg.rest.responses.FetchScanTasksResponseParser
+    parsed = parser.fromJson(node, table.specs(), True).fileScanTasks()
+    return java.mapped(parsed, java.method(_TASK, "file"))
 
 
 class ScanTasks:

@@ -15,7 +15,7 @@ from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
 
 from icepact.iceberg.java import Java, JavaError, error_class
-from icepact.iceberg.scan import ScanTasks
+from icepact.iceberg.scan import ScanTasks, described_files
 from icepact.iceberg.session import session_of
 from icepact.iceberg.table import IcebergTable
 from icepact.model.rewrite import ColumnFacts, InputFacts, WrittenFile
@@ -148,17 +148,8 @@ class Staging:
             else:
                 files.addAll(self._written[unit_id])
         if described:
-            files.addAll(self._parsed(described))
+            files.addAll(described_files(self.java, self.table.table, described))
         return files
-
-    def _parsed(self, described: Sequence[Mapping[str, Any]]) -> Any:
-        """Files from their JSON, all at once."""
-        java = self.java
-        tasks = [{"data-file": file, "residual-filter": True} for file in described]
-        node = java.iceberg.util.JsonUtil.mapper().readTree(json.dumps({"file-scan-tasks": tasks}))
-        parser = java.iceberg.rest.responses.FetchScanTasksResponseParser
-        parsed = parser.fromJson(node, self.table.table.specs(), True).fileScanTasks()
-        return java.mapped(parsed, java.method("org.apache.iceberg.ContentScanTask", "file"))
 
     def _describe(self, file: Any) -> WrittenFile:
         java, table = self.java, self.table.table

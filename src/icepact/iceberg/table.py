@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from icepact.iceberg.java import Java, JavaError, error_line, quiet
 from icepact.iceberg.scan import ScanTasks, live_deletes
 from icepact.model.errors import BadInput, Unsupported
+from icepact.model.schema import primitive_types
 from icepact.model.table import (
     DataFile,
     DeleteFile,
@@ -65,7 +66,7 @@ class IcebergTable:
             )
         if _ENCRYPTION in self.properties:
             raise Unsupported(f"{self.name} is encrypted: icepact does not rewrite encrypted tables")
-        unreadable = sorted(_types(json.loads(self.schema)) & set(_UNREADABLE_BY_SPARK))
+        unreadable = sorted(primitive_types(json.loads(self.schema)) & set(_UNREADABLE_BY_SPARK))
         if unreadable:
             raise Unsupported(f"{self.name} has a column of type {unreadable[0]}, which Spark's Iceberg cannot load")
 
@@ -312,16 +313,6 @@ def _oldest_elsewhere(everything: ScanTasks, around: ScanTasks) -> int | None:
     here = set(around.paths())
     rest = [n for path, n in zip(everything.paths(), everything.sequence_numbers(), strict=True) if path not in here]
     return min(rest, default=None)
-
-
-def _types(schema: Any) -> set[str]:
-    """Every primitive type name in a schema document."""
-    if isinstance(schema, str):
-        return {schema}
-    if isinstance(schema, dict):
-        inner = [schema.get(key) for key in ("type", "element", "key", "value", "fields") if key in schema]
-        return set().union(*(_types(part) for part in inner)) if inner else set()
-    return set().union(*(_types(part) for part in schema)) if isinstance(schema, list) else set()
 
 
 def _sort_order(text: str) -> str:

@@ -82,6 +82,9 @@ class Options(BaseModel):
     min_row_group_size: Annotated[
         OptionalSize, Field(description="Row groups below it are joined instead of copied.")
     ] = None
+    min_page_rows: Annotated[
+        int | None, Field(ge=1, description="Pages with fewer rows on average are encoded anew, not joined.")
+    ] = None
     task_memory: Annotated[OptionalSize, Field(description="Memory of one task's Python process.")] = None
 
     @model_validator(mode="before")
@@ -125,6 +128,8 @@ class Policy:
     """Bytes; null for what the table's properties say."""
     min_row_group_size: int
     """Bytes; smaller row groups are joined, larger ones copied where nothing speaks against it."""
+    min_page_rows: int
+    """Where small row groups are joined, pages with at least so many rows on average are kept."""
     task_memory: int
     """Bytes."""
     sources: Mapping[str, str]
@@ -153,7 +158,7 @@ class Policy:
         return {**plain, "sources": dict(self.sources)}
 
 
-_ADDED_LATER = ("codec", "compression_level", "recode", "row_group_size", "min_row_group_size")
+_ADDED_LATER = ("codec", "compression_level", "recode", "row_group_size", "min_row_group_size", "min_page_rows")
 """Options that are younger than the first fingerprints: at their default they do not change them."""
 
 
@@ -222,6 +227,7 @@ _DEFAULTS = Options(
     method=MethodWish.AUTO,
     recode=False,
     min_row_group_size=8 * 1024**2,
+    min_page_rows=2000,
     task_memory=1024**3,
 )
 

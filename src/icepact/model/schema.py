@@ -30,6 +30,18 @@ def flat_columns(schema: Mapping[str, Any], around: str = "") -> dict[int, Colum
     return found
 
 
+def parts_of(kind: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The fields right inside a nested type: of a struct, a list (`element`) or a map (`key`, `value`)."""
+    if kind["type"] == "struct":
+        return list(kind["fields"])
+    if kind["type"] == "list":
+        element = {"id": kind["element-id"], "name": "element", "required": kind["element-required"]}
+        return [{**element, "type": kind["element"]}]
+    key = {"id": kind["key-id"], "name": "key", "required": True, "type": kind["key"]}
+    value = {"id": kind["value-id"], "name": "value", "required": kind["value-required"], "type": kind["value"]}
+    return [key, value]
+
+
 class Field(NamedTuple):
     """One field at any depth."""
 
@@ -53,15 +65,13 @@ def every_field(schema: Mapping[str, Any]) -> dict[int, Field]:
 def _collect(kind: Any, around: str, parents: tuple[int, ...], found: dict[int, Field]) -> None:
     if isinstance(kind, str):
         return
-    if kind["type"] == "struct":
-        parts = [(f["id"], f["name"], f["type"], f.get("initial-default")) for f in kind["fields"]]
-    elif kind["type"] == "list":
-        parts = [(kind["element-id"], "element", kind["element"], None)]
-    else:
-        parts = [
-            (kind["key-id"], "key", kind["key"], None),
-            (kind["value-id"], "value", kind["value"], None),
-        ]
-    for number, name, inner, default in parts:
-        found[number] = Field(around + name, inner, default, parents)
-        _collect(inner, f"{around}{name}.", (*parents, number), found)
+    for part in parts_of(kind):
+        number, name = part["id"], around + part["name"]
+        found[number] = Field(name, part["type"], part.get("initial-default"), parents)
+        _collect(part["type"], f"{name}.", (*parents, number), found)
+
+
+def primitive_types(schema: Mapping[str, Any]) -> set[str]:
+    """Names of all primitive types in a schema, without what is in brackets behind them."""
+    kinds = (field.kind for field in every_field(schema).values())
+    return {kind.split("(")[0].split("[")[0] for kind in kinds if isinstance(kind, str)}

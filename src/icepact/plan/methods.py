@@ -1,6 +1,6 @@
 """Which method rewrites a group: the cheapest that is allowed, and why."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -10,6 +10,7 @@ from pydantic_core import from_json
 from icepact.model.plan import Cost, Method, Unit
 from icepact.model.policy import MethodWish, Policy
 from icepact.model.rates import Rates
+from icepact.model.schema import primitive_types
 from icepact.model.sizes import format_size
 from icepact.model.table import DataFile, DeleteFile, DeleteKind, TableState
 
@@ -63,7 +64,7 @@ def _why_not_assembled(state: TableState, units: Sequence[Unit], *, regroup: boo
     formats = {f.format for unit in units for f in unit.files} - {"parquet"}
     if formats:
         return f"some files are {sorted(formats)[0]}"
-    strange = sorted(set(_types(from_json(state.schema))) & set(_NOT_WRITTEN))
+    strange = sorted(primitive_types(from_json(state.schema)) & set(_NOT_WRITTEN))
     if strange:
         return f"a column is of type {strange[0]}"
     if any(_unspeakable(value) for unit in units for f in unit.files for value in f.partition):
@@ -74,20 +75,6 @@ def _why_not_assembled(state: TableState, units: Sequence[Unit], *, regroup: boo
 def _unspeakable(value: Any) -> bool:
     """True for a partition value that Iceberg's JSON writes and cannot read."""
     return value in ("NaN", "Infinity", "-Infinity") or (isinstance(value, float) and not isfinite(value))
-
-
-def _types(kind: Any) -> Iterator[str]:
-    """Names of all primitive types in a schema document, without what is in brackets behind them."""
-    if isinstance(kind, str):
-        yield kind.split("(")[0].split("[")[0]
-    elif kind.get("type") == "struct":
-        for field in kind["fields"]:
-            yield from _types(field["type"])
-    elif kind.get("type") == "list":
-        yield from _types(kind["element"])
-    elif kind.get("type") == "map":
-        yield from _types(kind["key"])
-        yield from _types(kind["value"])
 
 
 def _cost(method: Method, state: TableState, units: Sequence[Unit], policy: Policy, rates: Rates) -> Cost:

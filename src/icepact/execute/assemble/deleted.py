@@ -1,6 +1,7 @@
 """Which rows of a file are gone, and so which row groups are touched."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,6 @@ class Deleted:
         if by_key:
             ids = {i for ref in by_key for i in ref.equality_ids}
             self._key_sets = cache.key_sets(by_key, view.context.types, {i: default_of(view, i) for i in ids})
-        self._file: pq.ParquetFile | None = None
 
     def keep(self, group: int) -> Mask | None:
         """Which rows of a row group survive; null if all do."""
@@ -62,9 +62,8 @@ class Deleted:
     def _key_columns(self, keys: KeySet, group: int) -> dict[int, Any]:
         """The key columns of a row group; of one that the file lacks, its constant."""
         view = self._view
-        places = {leaf.field_id: n for n, leaf in enumerate(view.leaves)}
-        own = [i for i in keys.field_ids if i in places and i not in view.constants]
-        held = sorted(places[i] for i in own)
+        own = [i for i in keys.field_ids if i in view.place_of and i not in view.constants]
+        held = sorted(view.place_of[i] for i in own)
         columns: dict[int, Any] = {}
         for field_id in keys.field_ids:
             if field_id not in own:
@@ -75,13 +74,13 @@ class Deleted:
             columns |= self._read(group, held, own)
         return columns
 
+    @cached_property
+    def _file(self) -> pq.ParquetFile:
+        return self._view.opened()
+
     def _read(self, group: int, held: list[int], ids: Sequence[int]) -> dict[int, Any]:
         view = self._view
-        if self._file is None:
-            self._file = pq.ParquetFile(view.source.arrow(), pre_buffer=False, coerce_int96_timestamp_unit="us")
-        where = view.input.footer.row_groups[group]
-        view.source.preload([(where.chunks[n].start, where.chunks[n].size) for n in held])
-        table = self._file.reader.read_row_groups([group], held, use_threads=False)
+        table = view.read_columns(self._file, group, held)
         if view.has_ids:
             return columns_by_id(table, ids)
         if any(len(view.leaves[n].path) > 1 for n in held):

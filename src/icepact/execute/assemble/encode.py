@@ -5,7 +5,7 @@ survive in a dictionary page.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,14 @@ from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.target import Target
 from icepact.execute.assemble.work import Writing
 from icepact.execute.parquet.input import Input, Pieces
-from icepact.execute.parquet.schema import same_levels
+from icepact.execute.parquet.schema import Logical, same_levels
 
 _BATCH = 4096
 """Values the writer takes at once, if pages are of the usual size."""
 _BYTES_OF_VALUE = 512
 """A page is ended between batches only: small pages need small batches, in case values are large."""
+_HELD_AS_STORED: frozenset[Logical] = frozenset({("uuid",), ("decimal",)})
+"""What is written without saying what it means: the physical type says enough, and the footer is written by us."""
 _LARGEST_OF_ROWS = 0.6
 """A dictionary with more entries per row than this saves nothing."""
 
@@ -57,21 +59,28 @@ class Encoder:
 
     def encode(self, table: pa.Table, dictionaries: frozenset[str], encodings: Mapping[str, str]) -> Input:
         """One row group. `dictionaries` and `encodings` say how the sources held their columns, by path."""
-        table = _pruned(table)
-        columns, in_dictionary = [], set(dictionaries)
-        for name, column in zip(table.column_names, table.columns, strict=True):
-            if pa.types.is_dictionary(column.type):
-                if self._worth_it(column):
-                    in_dictionary.add(name)
-                else:
-                    in_dictionary.discard(name)
-                    column = column.cast(column.type.value_type)
-            columns.append(column)
-        kinds = [
-            c.type if pa.types.is_dictionary(c.type) else f.type for f, c in zip(self.schema, columns, strict=True)
-        ]
-        schema = pa.schema([f.with_type(kind) for f, kind in zip(self.schema, kinds, strict=True)])
-        return self.write(pa.Table.from_arrays(columns, schema=schema), frozenset(in_dictionary), encodings)
+        columns, fields, in_dictionary = [], [], set(dictionaries)
+        for name, column in zip(table.column_names, table.unify_dictionaries().columns, strict=True):
+            field = self.schema.field(name)
+            if not pa.types.is_dictionary(column.type):
+                columns.append(column)
+                fields.append(field)
+            elif self._worth_it(column):
+                in_dictionary.add(name)
+                columns.append(column)
+                fields.append(field.with_type(column.type))
+            else:
+                in_dictionary.discard(name)
+                columns.append(column.cast(column.type.value_type))
+                fields.append(field)
+        table = pa.Table.from_arrays(columns, schema=pa.schema(fields))
+        return self.write(table, frozenset(in_dictionary), encodings)
+
+    def plain(self, table: pa.Table) -> Input:
+        """One row group of some of the target's columns, without dictionaries: its pages can be joined to others."""
+        columns = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
+        schema = pa.schema([self.schema.field(name) for name in table.column_names])
+        return self.write(pa.Table.from_arrays(columns, schema=schema), frozenset(), {})
 
     def _worth_it(self, column: pa.ChunkedArray) -> bool:
         dictionary = column.chunk(0).dictionary if column.num_chunks else None
@@ -109,7 +118,6 @@ class Encoder:
             "use_dictionary": sorted(dictionaries),
             "column_encoding": plain or None,
             "store_schema": False,
-            "store_decimal_as_integer": True,
             "write_page_index": True,
             "data_page_size": writing.page_bytes,
             "max_rows_per_page": writing.page_rows,
@@ -118,12 +126,12 @@ class Encoder:
             "bloom_filter_options": blooms or None,
         }
 
-    def check(self, encoded: Input) -> None:
-        """What was encoded must mean what the target's schema says of it, leaf by leaf."""
-        found = encoded.footer.leaves
-        for mine, wanted in zip(found, self._target.leaves, strict=True):
+    def check(self, encoded: Input, leaves: Sequence[int]) -> None:
+        """What was encoded must mean what the target's schema says of these leaves of it."""
+        for mine, number in zip(encoded.footer.leaves, leaves, strict=True):
+            wanted = self._target.leaves[number]
             alike = mine.physical == wanted.physical and mine.length == wanted.length and same_levels(mine, wanted)
-            if not alike or (mine.logical != wanted.logical and wanted.logical != ("uuid",)):
+            if not alike or (mine.logical != wanted.logical and wanted.logical[:1] not in _HELD_AS_STORED):
                 raise NotAssembled(f"{b'.'.join(wanted.path).decode()} cannot be encoded as Iceberg wants it")
 
 
@@ -133,10 +141,10 @@ def _distinct(chance: float, expected: int, rows: int, most_bytes: int) -> int:
     return max(1, min(expected, rows, int(8 * most_bytes / bits_per_value)))
 
 
-def _pruned(table: pa.Table) -> pa.Table:
-    """Dictionaries with only the values in use, one for all chunks of a column."""
+def pruned(table: pa.Table) -> pa.Table:
+    """Dictionaries with only the values that are in use."""
     columns = [_pruned_column(c) if pa.types.is_dictionary(c.type) else c for c in table.columns]
-    return pa.table(columns, names=table.column_names).unify_dictionaries()
+    return pa.table(columns, names=table.column_names)
 
 
 def _pruned_column(column: pa.ChunkedArray) -> pa.ChunkedArray:

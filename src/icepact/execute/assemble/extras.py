@@ -4,15 +4,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from icepact.execute.assemble.decode import lineage
 from icepact.execute.assemble.encode import Encoder, column_name
 from icepact.execute.assemble.errors import NotAssembled
-from icepact.execute.assemble.target import LAST_UPDATED, ROW_ID, arrow_type
+from icepact.execute.assemble.target import LINEAGE_IDS, ROW_ID, arrow_type
 from icepact.execute.assemble.view import View
-from icepact.execute.parquet.assembler import Pick
-from icepact.execute.parquet.input import Input
+from icepact.execute.parquet.input import Input, Pick
 
 _MOST_ROWS = 64 * 1024**2
 _ROW_ID_ENCODING = {column_name(ROW_ID): "DELTA_BINARY_PACKED"}
@@ -41,7 +39,7 @@ def _own_lineage(view: View, group: int) -> dict[int, int | None]:
     """For the lineage columns of the target, the file's own column if it can be copied."""
     if not view.context.lineage:
         return {}
-    return {field_id: view.lineage_column(field_id, group) for field_id in (ROW_ID, LAST_UPDATED)}
+    return {field_id: view.lineage_column(field_id, group) for field_id in LINEAGE_IDS}
 
 
 def _made_up(view: View, group: int, columns: list[int], encoder: Encoder) -> Input:
@@ -51,7 +49,7 @@ def _made_up(view: View, group: int, columns: list[int], encoder: Encoder) -> In
     arrays: list[Any] = []
     for number in columns:
         field = view.target.fields[number]
-        if field["id"] in (ROW_ID, LAST_UPDATED):
+        if field["id"] in LINEAGE_IDS:
             positions = np.arange(where.first_row, where.first_row + where.rows, dtype=np.int64)
             arrays.append(lineage(view, field["id"], positions, _held(view, group, field["id"])))
         else:
@@ -63,9 +61,7 @@ def _made_up(view: View, group: int, columns: list[int], encoder: Encoder) -> In
 
 def _held(view: View, group: int, field_id: int) -> pa.ChunkedArray | None:
     """A lineage column that the file has, decoded: it has nulls that mean something else in the output."""
-    place = view.top_level.get(field_id)
-    leaf = next((n for n, leaf in enumerate(view.leaves) if leaf.field_id == field_id), None)
-    if place is None or leaf is None or view.file.first_row_id is None:
+    place = view.place_of.get(field_id)
+    if place is None or field_id not in view.top_level or view.file.first_row_id is None:
         return None
-    file = pq.ParquetFile(view.source.arrow(), pre_buffer=False)
-    return file.reader.read_row_groups([group], [leaf], use_threads=False).column(0)
+    return view.read_columns(view.opened(), group, [place]).column(0)

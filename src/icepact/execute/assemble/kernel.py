@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from icepact.execute.assemble.decode import Decoder
 from icepact.execute.assemble.deleted import Deleted
 from icepact.execute.assemble.encode import Encoder
-from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.extras import picks
 from icepact.execute.assemble.output import Outputs
 from icepact.execute.assemble.rows import Rows
@@ -19,15 +17,12 @@ from icepact.execute.assemble.target import Target, make_target
 from icepact.execute.assemble.view import View
 from icepact.execute.assemble.work import InputFile, TaskContext, UnitReport, UnitWork
 from icepact.execute.deletes.cache import DeleteCache
-from icepact.execute.deletes.errors import UnsupportedDelete
 from icepact.execute.parquet.errors import Damaged
 from icepact.execute.parquet.input import sorting_columns
 from icepact.execute.storage.base import Storage
 
 _MOST_CHUNKS = 50_000
 """Column chunks of a unit whose footers are held at once."""
-
-
 _MOST_OPEN = 100
 """Inputs that are open at once."""
 
@@ -76,17 +71,18 @@ class _Looked(NamedTuple):
 def _looked_at(work: UnitWork, context: TaskContext, storage: Storage) -> _Looked:
     """The schema of the outputs, and the inputs that had to be opened to settle it.
 
-    Where something may be copied, a column that no input can hold a null in stays without nulls.
+    A column that no input can hold a null in stays without nulls: only so can its pages be copied. If the first
+    input has no such column, which the table does not know of, the others need not be looked at.
     """
     target = make_target(context.schema, lineage=context.lineage)
-    large = any(file.size >= context.writing.copy_floor for file in work.inputs)
-    if not large or len(work.inputs) * len(target.leaves) > _MOST_CHUNKS:
-        return _Looked(target, {}, frozenset())
     views: dict[str, View] = {}
     closed: set[str] = set()
+    required = {field["id"] for field in target.fields if field["required"]}
     try:
         for file in work.inputs:
             view = views[file.path] = _opened(file, storage, target, context)
+            if view.never_null <= required or len(work.inputs) * len(target.leaves) > _MOST_CHUNKS:
+                return _Looked(target, views, frozenset(closed))
             if file.size < context.writing.copy_floor or len(views) > _MOST_OPEN:
                 view.source.close()  # it is opened again when its turn comes; only its footer is held
                 closed.add(file.path)
@@ -108,18 +104,6 @@ def _opened(file: InputFile, storage: Storage, target: Target, context: TaskCont
     except Damaged as error:
         source.close()
         raise Damaged(f"{file.path}: {error}") from None
-
-
-def attempted(work: UnitWork, context: TaskContext, storage: Storage, cache: DeleteCache, attempt: str) -> UnitReport:
-    """As `assemble`, but what another method must do is told instead of raised."""
-    try:
-        return assemble(work, context, storage, cache, attempt)
-    except (NotAssembled, UnsupportedDelete, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        return UnitReport(unit_id=work.unit_id, refused=_line(error))
-
-
-def _line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 class _Unit:
@@ -144,10 +128,11 @@ class _Unit:
         self._closed = looked.closed
         self._encoder = Encoder(target, context.writing)
         self._rows = Rows(target, context.writing, self._encoder, outputs)
-        self._lone: Segment | None = None
+        self._waiting: list[Segment] = []
+        self._waiting_bytes = 0
+        self._current: View | None = None
         self._open: list[View] = []
         self._copied_from: set[View] = set()
-        self._decoder: Decoder | None = None
         self._walk = not outputs.splices
         self.rows_deleted = 0
 
@@ -155,7 +140,7 @@ class _Unit:
         try:
             for segment in self._segments():
                 self._do(segment)
-            self._settle_lone()
+            self._settle()
             self._rows.flush()
             self._outputs.finish()
         finally:
@@ -171,12 +156,14 @@ class _Unit:
             elif file.path in self._closed:
                 view.reopen(self._storage.open(file.path, file.size))
             self._open.append(view)
+            self._current = view
             survived = 0
-            for segment in segments(view, Deleted(view, self._cache), self._context.writing, walk=self._walk):
+            for segment in segments(view, Deleted(view, self._cache), walk=self._walk):
                 survived += segment.rows
                 yield segment
             self.rows_deleted += file.rows - survived
-            if self._lone is None or self._lone.view is not view:
+            self._current = None
+            if not any(segment.view is view for segment in self._waiting):
                 self._close(view)
 
     def _close(self, view: View) -> None:
@@ -187,38 +174,43 @@ class _Unit:
 
     def _do(self, segment: Segment) -> None:
         if segment.copied:
-            self._settle_lone()
+            self._settle()
             self._rows.flush()
             self._copy(segment)
-        elif segment.small and self._rows.empty and self._lone is None:
-            self._lone = segment
+        elif segment.small:
+            self._wait(segment)
         else:
-            lone, self._lone = self._lone, None
-            if lone is not None:
-                self._take(lone)
-                if lone.view is not segment.view:
-                    self._close(lone.view)
-            self._take(segment)
+            self._settle()
+            self._rows.take(segment)
 
-    def _take(self, segment: Segment) -> None:
-        try:
-            if self._decoder is None or self._decoder.view is not segment.view:
-                self._decoder = Decoder(segment.view)
-            self._rows.take(segment, self._decoder)
-        except pa.ArrowMemoryError:
-            raise
-        except (pa.ArrowException, OSError) as error:
-            raise NotAssembled(f"{segment.view.file.path}: {_line(error)}") from error
+    def _wait(self, segment: Segment) -> None:
+        """Small row groups wait for others to become a large one with."""
+        if self._waiting_bytes + segment.where.size > self._context.writing.row_group_bytes:
+            self._settle()
+        if segment.view not in self._copied_from or self._walk:
+            segment.view.hold()
+        self._waiting.append(segment)
+        self._waiting_bytes += segment.where.size
 
-    def _settle_lone(self) -> None:
-        """A small row group with nothing to join is copied if it can be: encoding it would not make it larger."""
-        lone, self._lone = self._lone, None
-        if lone is None:
-            return
-        if copyable(lone.view, lone.group, self._context.writing, walk=self._walk):
-            self._copy(lone)
+    def _settle(self) -> None:
+        """Make something of the small row groups that wait.
+
+        One with nothing to join is copied if it can be: encoding it would not make it larger.
+        """
+        waiting, self._waiting = self._waiting, []
+        size, self._waiting_bytes = self._waiting_bytes, 0
+        alone = len(waiting) == 1 and self._rows.empty and waiting[0].keep is None
+        if alone and copyable(waiting[0].view, waiting[0].group, walk=self._walk):
+            self._copy(waiting[0])
+        elif self._rows.empty or size >= self._context.writing.copy_floor:
+            self._copied_from |= {segment.view for segment in waiting if not segment.view.held}
+            self._rows.join(waiting)
         else:
-            self._take(lone)
+            for segment in waiting:
+                self._rows.take(segment)
+        for view in {segment.view for segment in waiting}:
+            if view is not self._current:
+                self._close(view)
 
     def _copy(self, segment: Segment) -> None:
         view = segment.view

@@ -13,7 +13,7 @@ NaN counts are not in a footer and are left out. So is all about variants, whose
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,8 @@ from icepact.execute.parquet.layout import (
 )
 from icepact.execute.parquet.schema import Leaf
 from icepact.execute.parquet.thrift import Fields
-from icepact.execute.parquet.trust import trusted_statistics
+from icepact.execute.parquet.trust import bound_value, trusted_statistics
+from icepact.model.schema import every_field
 
 Value = int | float | bytes
 """A bound in a form that is ordered as Iceberg orders values of its type."""
@@ -133,22 +134,12 @@ def metrics_columns(schema_json: Mapping[str, Any], mode_of: Callable[[str], Met
     `mode_of` is asked by full names: `place.city`, `tags.element`, `prices.value`. It is asked for the names of
     the two columns of row lineage as well: Iceberg treats them like any column that nobody mentioned.
     """
-    named = (*_primitives(schema_json, ""), *_primitives({"type": "struct", "fields": LINEAGE}, ""))
-    return {field_id: MetricsColumn(type=kind, mode=mode_of(name)) for field_id, name, kind in named}
-
-
-def _primitives(kind: Mapping[str, Any], around: str) -> Iterator[tuple[int, str, str]]:
-    """Field id, full name and type of the primitives inside a type."""
-    if kind["type"] == "struct":
-        inside = [(field["id"], field["name"], field["type"]) for field in kind["fields"]]
-    else:
-        parts = ("element",) if kind["type"] == "list" else ("key", "value")
-        inside = [(kind[f"{part}-id"], part, kind[part]) for part in parts]
-    for field_id, name, inner in inside:
-        if isinstance(inner, str):
-            yield field_id, around + name, inner
-        else:
-            yield from _primitives(inner, f"{around}{name}.")
+    fields = every_field(schema_json) | every_field({"type": "struct", "fields": LINEAGE})
+    return {
+        field_id: MetricsColumn(type=field.kind, mode=mode_of(field.name))
+        for field_id, field in fields.items()
+        if isinstance(field.kind, str)
+    }
 
 
 # -- what is said of them ---------------------------------------------------------------------------
@@ -202,8 +193,8 @@ def _bounds(
     full = [(one, chunk) for one, chunk in zip(told, chunks, strict=True) if one.get(3) != chunk.values]
     if not full or not all(_bounded(one) for one, _ in full):
         return None, None
-    lowest = min(_value(column.type, leaf, one[6]) for one, _ in full)
-    highest = max(_value(column.type, leaf, one[5]) for one, _ in full)
+    lowest = min(bound_value(leaf, one[6]) for one, _ in full)
+    highest = max(bound_value(leaf, one[5]) for one, _ in full)
     try:
         return (
             cut_lower(column.type, serialized(column.type, leaf.physical, lowest, zero=-0.0), column.mode.bound_length),
@@ -235,14 +226,6 @@ def _name(kind: str) -> str:
     """The type without what is in brackets."""
     match = _KIND.match(kind)
     return match[0] if match else kind
-
-
-def _value(kind: str, leaf: Leaf, raw: bytes) -> Value:
-    """A bound as the footer has it, made comparable."""
-    if leaf.physical in _PACKED:
-        number: int | float = struct.unpack(_PACKED[leaf.physical], raw)[0]
-        return number
-    return int.from_bytes(raw, "big", signed=True) if _name(kind) == "decimal" else raw
 
 
 def serialized(kind: str, physical: int, value: Value, *, zero: float) -> bytes:

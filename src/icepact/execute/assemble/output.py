@@ -1,11 +1,13 @@
 """The files of one unit: one, or more if encoding outgrows the largest size."""
 
+from collections.abc import Sequence
+
 import pyarrow.parquet as pq
 
 from icepact.execute.assemble.metrics import file_metrics
 from icepact.execute.assemble.target import Target
 from icepact.execute.assemble.work import Output, TaskContext
-from icepact.execute.parquet.assembler import Assembler, Pick
+from icepact.execute.parquet.assembler import Assembler, Part
 from icepact.execute.parquet.errors import Damaged
 from icepact.execute.parquet.input import Input
 from icepact.execute.parquet.thrift import Fields
@@ -28,9 +30,9 @@ class Outputs:
         self.copied_bytes = 0
         self.encoded_bytes = 0
 
-    def add(self, rows: int, picks: list[Pick], sorting: list[Fields] | None = None) -> None:
+    def add(self, rows: int, parts: Sequence[Part], sorting: list[Fields] | None = None) -> None:
         """Add a row group."""
-        size = sum(pick.chunk.size for pick in picks)
+        size = sum(part.chunk.size for part in parts)
         if self._assembler is not None and self._assembler.size + size > self._largest:
             self.finish()
         if self._assembler is None:
@@ -40,7 +42,7 @@ class Outputs:
                 created_by=self._context.created_by,
                 key_values={"iceberg.schema": self._context.schema},
             )
-        self._assembler.add(rows, picks, sorting)
+        self._assembler.add(rows, parts, sorting)
 
     def _opened(self) -> Sink:
         if self._sink is None:

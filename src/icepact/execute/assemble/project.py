@@ -7,9 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icepact.execute.assemble.nested import inside, parts_of
-from icepact.execute.assemble.target import arrow_type
+from icepact.execute.assemble.errors import NotAssembled
+from icepact.execute.assemble.reading import inside
+from icepact.execute.assemble.target import arrow_type, decimal_of
 from icepact.execute.parquet.schema import Node
+from icepact.model.schema import parts_of
 
 Constant = Callable[[Mapping[str, Any]], pa.Scalar]
 """The value of a field that a file lacks."""
@@ -17,24 +19,45 @@ Constant = Callable[[Mapping[str, Any]], pa.Scalar]
 
 def project(column: pa.ChunkedArray, node: Node, field: Mapping[str, Any], constant: Constant) -> pa.ChunkedArray:
     """A column of a file as the target wants it; a dictionary stays a dictionary."""
-    wanted = arrow_type(field["type"])
     if isinstance(field["type"], str):
-        return _primitive(column, wanted)
+        return _primitive(column, field["type"])
+    wanted = arrow_type(field["type"])
     if _same(node, field["type"]) and column.type.equals(wanted):
         return column
     return pa.chunked_array([_array(chunk, node, field["type"], constant) for chunk in column.chunks], type=wanted)
 
 
-def _primitive(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+def _primitive(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
+    wanted = arrow_type(kind)
     if isinstance(column.type, pa.BaseExtensionType):
         column = pa.chunked_array([chunk.storage for chunk in column.chunks], type=column.type.storage_type)
     if pa.types.is_dictionary(column.type):
         if column.type.value_type.equals(wanted):
             return column
         column = column.cast(column.type.value_type)
+    if decimal := decimal_of(kind):
+        return _decimals(column, wanted, scale=decimal[1])
     if column.type.equals(wanted):
         return column
     return column.cast(_by_way_of(column.type, wanted)).cast(wanted)
+
+
+def _decimals(column: pa.ChunkedArray, wanted: pa.DataType, *, scale: int) -> pa.ChunkedArray:
+    """Decimals as they are held: short ones as their unscaled numbers."""
+    if not pa.types.is_decimal(column.type):
+        raise NotAssembled("a column that should hold decimals does not say so")
+    if pa.types.is_decimal(wanted):
+        return column.cast(wanted)
+    if column.type.scale != scale or not pa.types.is_decimal128(column.type):
+        column = column.cast(pa.decimal128(38, scale))
+    return pa.chunked_array([_unscaled(chunk) for chunk in column.chunks], type=pa.int64()).cast(wanted)
+
+
+def _unscaled(array: pa.Decimal128Array) -> pa.Array:
+    """The lower half of each number: the upper one has nothing but the sign."""
+    halves = np.frombuffer(array.buffers()[1] or b"", dtype=np.int64)
+    low = np.ascontiguousarray(halves[2 * array.offset : 2 * (array.offset + len(array)) : 2])
+    return pa.array(low, mask=array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None)
 
 
 def _by_way_of(have: pa.DataType, wanted: pa.DataType) -> pa.DataType:
@@ -57,7 +80,7 @@ def _same(node: Node, kind: Any) -> bool:
 
 def _array(array: pa.Array, node: Node, kind: Any, constant: Constant) -> pa.Array:
     if isinstance(kind, str):
-        return _primitive(pa.chunked_array([array]), arrow_type(kind)).combine_chunks()
+        return _primitive(pa.chunked_array([array]), kind).combine_chunks()
     if kind["type"] == "struct":
         return _struct(array, node, kind, constant)
     offsets, start, end = _offsets(array)

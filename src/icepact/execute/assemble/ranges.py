@@ -24,7 +24,7 @@ def column_range(view: View, group: int, field_id: int) -> ColumnRange:
     rows = view.input.footer.row_groups[group].rows
     if field_id in view.constants:  # readers take the partition's value, whatever the file holds
         return ColumnRange.constant(kind, constant_of(view, field_id), rows)
-    place = next((n for n, leaf in enumerate(view.leaves) if leaf.field_id == field_id), None)
+    place = view.place_of.get(field_id)
     if place is None:
         if field_id in view.top_level or not view.lacks(field_id):
             return UNKNOWN
@@ -48,8 +48,7 @@ def column_range(view: View, group: int, field_id: int) -> ColumnRange:
 
 def constant_of(view: View, field_id: int) -> Any:
     """The value of a column that the file lacks, as Python holds it."""
-    value = view.constants.get(field_id, view.context.defaults.get(field_id))
-    return scalar_of(value, view.context.types[field_id]).as_py()
+    return view.lacking(field_id, view.context.types[field_id]).as_py()
 
 
 def default_of(view: View, field_id: int) -> Any:
@@ -59,7 +58,7 @@ def default_of(view: View, field_id: int) -> Any:
 
 def in_bloom(view: View, group: int, field_id: int, values: Sequence[Any]) -> bool:
     """False if the column has a bloom filter and none of the values, in comparable form, is in it."""
-    place = next((n for n, leaf in enumerate(view.leaves) if leaf.field_id == field_id), None)
+    place = view.place_of.get(field_id)
     kind = view.context.types[field_id]
     if place is None or field_id in view.constants or not _means(kind, view.leaves[place]):
         return True

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from icepact.execute.assemble.errors import NotAssembled
-from icepact.execute.assemble.nested import inside, parts_of
 from icepact.execute.parquet.schema import Node
+from icepact.model.schema import parts_of
 
 
 class ReadPlan(NamedTuple):
@@ -56,3 +56,10 @@ def _cut(node: Node, needed: set[int], number_of: Mapping[int, int]) -> Node | N
         return node if number_of[id(node)] in needed else None
     children = [n for child in node.children if (n := _cut(child, needed, number_of))]
     return Node(node.element, children) if children else None
+
+
+def inside(node: Node) -> list[Node]:
+    """Element, or key and value: below the repeated group, or the repeated field itself in old two-level lists."""
+    if len(node.children) == 1 and node.children[0].children and node.children[0].field_id is None:
+        return node.children[0].children
+    return node.children

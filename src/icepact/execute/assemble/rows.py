@@ -1,18 +1,21 @@
 """Rows on their way into new row groups: collected until there are enough for one."""
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from icepact.execute.assemble.decode import Decoder, in_dictionary, named_encoding
-from icepact.execute.assemble.encode import Encoder, leaf_paths
-from icepact.execute.assemble.errors import NotAssembled
+from icepact.execute.assemble.encode import Encoder, leaf_paths, pruned
+from icepact.execute.assemble.errors import NotAssembled, one_line
 from icepact.execute.assemble.output import Outputs
 from icepact.execute.assemble.segments import Segment
 from icepact.execute.assemble.target import Target
 from icepact.execute.assemble.work import Writing
-from icepact.execute.parquet.assembler import Pick
+from icepact.execute.parquet.assembler import Part
+from icepact.execute.parquet.input import Input, Pick
+from icepact.execute.parquet.joining import Joined
 from icepact.execute.parquet.layout import BOOLEAN
 
 _SHARE = 8
@@ -29,11 +32,15 @@ class _Held:
 
     tables: list[pa.Table] = field(default_factory=list)
     rows: int = 0
+    partial: bool = False
+    """True if some rows of a source are missing: its dictionaries may hold values that no row has."""
     memory: int = 0
     compressed: float = 0.0
     in_dictionary: Counter[int] = field(default_factory=Counter)
     """By leaf of the target: values that came out of dictionaries, less those that did not."""
     encodings: dict[int, str] = field(default_factory=dict)
+    joined: dict[int, list[Pick]] = field(default_factory=lambda: defaultdict(list))
+    """By leaf of the target: chunks whose pages are joined instead of decoded."""
 
 
 class Rows:
@@ -45,37 +52,98 @@ class Rows:
         self._encoder = encoder
         self._outputs = outputs
         self._paths = leaf_paths(encoder.schema)
+        self._limit = writing.task_memory // _SHARE
         self._width = sum(_width(field.type) for field in encoder.schema)
         self._held = _Held()
-        self._checked = False
+        self._known_good: set[int] = set()
+        self._decoder: Decoder | None = None
 
     @property
     def empty(self) -> bool:
         """True if nothing waits."""
         return self._held.rows == 0
 
-    def take(self, segment: Segment, decoder: Decoder) -> None:
+    def take(self, segment: Segment) -> None:
         """Decode a segment's surviving rows."""
         where = segment.where
         self._remember(segment)
         per_row = where.size / max(1, where.rows)
-        limit = self._writing.task_memory // _SHARE
-        guess = max(_DECODED * where.uncompressed_size / max(1, where.rows), self._width)
-        most = max(1, min(int(limit / 2 / max(1.0, guess)), round(self._writing.row_group_bytes / max(1.0, per_row))))
-        for table in decoder.rows(segment.group, segment.keep, most):
+        fitting = round(self._writing.row_group_bytes / max(1.0, per_row))
+        most = max(1, min(self._most_rows(segment), fitting))
+        for table in self._decoded(segment, most):
             at = 0
             while at < table.num_rows:
                 room = max(1, round((self._writing.row_group_bytes - self._held.compressed) / max(1.0, per_row)))
                 room = min(room, _MOST_ROWS - self._held.rows)
                 piece = table.slice(at, room)
                 at += piece.num_rows
-                self._hold(piece, per_row * piece.num_rows)
-                if piece.num_rows == room or self._held.memory >= limit:
+                self._hold(piece, per_row * piece.num_rows, partial=piece.num_rows < where.rows)
+                if piece.num_rows == room or self._held.memory >= self._limit:
                     self.flush()
                     self._remember(segment)
 
-    def _hold(self, table: pa.Table, compressed: float) -> None:
+    def _most_rows(self, segment: Segment) -> int:
+        """Rows of a segment that may be decoded at once."""
+        where = segment.where
+        guess = max(_DECODED * where.uncompressed_size / max(1, where.rows), self._width)
+        return int(self._limit / 2 / max(1.0, guess))
+
+    def join(self, segments: Sequence[Segment]) -> None:
+        """Make one row group of small ones, or a few if they are too much to decode at once.
+
+        Where pages of a column can be joined, they are, and only the other columns are decoded.
+        """
+        columns = _worth_joining(segments)
+        most = min(map(self._most_rows, segments), default=0)
+        if not columns or any(segment.where.rows > min(most, _MOST_ROWS) for segment in segments):
+            for segment in segments:
+                self.take(segment)
+            return
+        self.flush()
+        for segment in segments:
+            if self._held.memory >= self._limit or self._held.rows + segment.rows > _MOST_ROWS:
+                self.flush()
+            self._remember(segment)
+            own = columns & segment.joinable
+            for table in self._decoded(segment, max(1, segment.where.rows), without=own):
+                self._join(segment, table, columns, own)
+        self.flush()
+
+    def _decoded(self, segment: Segment, most: int, without: frozenset[int] = frozenset()) -> Iterator[pa.Table]:
+        """The surviving rows of a segment, at most so many at once."""
+        try:
+            decoder = self._decoder
+            if decoder is None or decoder.view is not segment.view or decoder.without != without:
+                decoder = self._decoder = Decoder(segment.view, without)
+            yield from decoder.rows(segment.group, segment.keep, most)
+        except pa.ArrowMemoryError:
+            raise
+        except (pa.ArrowException, OSError) as error:
+            raise NotAssembled(f"{segment.view.file.path}: {one_line(error)}") from error
+
+    def _join(self, segment: Segment, table: pa.Table, columns: frozenset[int], own: frozenset[int]) -> None:
+        """Add what was decoded of a segment, and the pages of its own columns."""
+        names = self._encoder.schema.names
+        fresh = [names[n] for n in sorted(columns - own)]
+        leaves = [n for n, top in enumerate(self._target.top_of_leaf) if top in columns - own]
+        encoded = self._checked(self._encoder.plain(table.select(fresh)), leaves, table.num_rows) if fresh else None
+        used = 0
+        for number, place in enumerate(segment.view.leaf_of):
+            top = self._target.top_of_leaf[number]
+            if top in own:
+                assert place is not None  # `View.joinable` has seen to it
+                self._held.joined[number].append(Pick(segment.view.input, segment.group, place))
+            elif top in columns:
+                assert encoded is not None
+                self._held.joined[number].append(Pick(encoded, 0, used))
+                used += 1
+        rest = table.drop_columns(fresh)
+        self._hold(rest, segment.where.size, partial=segment.keep is not None)
+        self._held.rows += segment.rows - rest.num_rows  # a table without columns has no rows
+
+    def _hold(self, table: pa.Table, compressed: float, *, partial: bool) -> None:
         held = self._held
+        held.partial |= partial
         held.tables.append(table)
         held.rows += table.num_rows
         held.memory += table.nbytes
@@ -98,23 +166,46 @@ class Rows:
         held, self._held = self._held, _Held()
         if held.rows == 0:
             return
-        wanted = [n for n, leaf in enumerate(self._target.leaves) if leaf.physical != BOOLEAN]
-        dictionaries = frozenset(self._paths[n] for n in wanted if held.in_dictionary[n] > 0)
-        encodings = {self._paths[n]: e for n, e in held.encodings.items() if self._paths[n] not in dictionaries}
-        encoded = self._encoder.encode(_joined(held.tables), dictionaries, encodings)
-        held.tables.clear()
-        if (encoded.footer.rows, len(encoded.footer.row_groups)) != (held.rows, 1):
-            raise NotAssembled("rows could not be encoded as one row group")
-        if not self._checked:
-            self._encoder.check(encoded)
-            self._checked = True
-        group = encoded.footer.row_groups[0]
-        self._outputs.add(group.rows, [Pick(encoded, 0, n) for n in range(len(group.chunks))])
-        del encoded
+        parts: dict[int, Part] = {number: Joined(picks) for number, picks in held.joined.items()}
+        rest = [number for number in range(len(self._target.leaves)) if number not in parts]
+        if rest:
+            encoded = self._encoded(held, rest)
+            parts |= {number: Pick(encoded, 0, n) for n, number in enumerate(rest)}
+        self._outputs.add(held.rows, [parts[number] for number in range(len(self._target.leaves))])
+        parts.clear()
         pa.default_memory_pool().release_unused()  # or the peak would be that of all phases together
 
+    def _encoded(self, held: _Held, leaves: Sequence[int]) -> Input:
+        """The decoded columns as one row group; they make up these leaves of the target."""
+        wanted = [n for n in leaves if self._target.leaves[n].physical != BOOLEAN]
+        dictionaries = frozenset(self._paths[n] for n in wanted if held.in_dictionary[n] > 0)
+        encodings = {self._paths[n]: held.encodings[n] for n in leaves if n in held.encodings}
+        table = _one_table(held.tables)
+        held.tables.clear()
+        encoded = self._encoder.encode(pruned(table) if held.partial else table, dictionaries, encodings)
+        return self._checked(encoded, leaves, held.rows)
 
-def _joined(tables: list[pa.Table]) -> pa.Table:
+    def _checked(self, encoded: Input, leaves: Sequence[int], rows: int) -> Input:
+        """What was encoded has all rows, and means what the target says of these leaves."""
+        if (encoded.footer.rows, len(encoded.footer.row_groups)) != (rows, 1):
+            raise NotAssembled("rows could not be encoded as one row group")
+        if not self._known_good.issuperset(leaves):
+            self._encoder.check(encoded, leaves)
+            self._known_good.update(leaves)
+        return encoded
+
+
+def _worth_joining(segments: Sequence[Segment]) -> frozenset[int]:
+    """Numbers of top-level columns whose pages can be joined for most of the rows."""
+    rows: Counter[int] = Counter()
+    for segment in segments:
+        for number in segment.joinable:
+            rows[number] += segment.rows
+    half = sum(segment.rows for segment in segments) / 2
+    return frozenset(number for number, count in rows.items() if count > half)
+
+
+def _one_table(tables: list[pa.Table]) -> pa.Table:
     """One table; a column that is a dictionary in some and plain in others becomes plain."""
     schemas = [table.schema for table in tables]
     mixed = {n for n in range(len(schemas[0])) if any(s.field(n).type != schemas[0].field(n).type for s in schemas)}

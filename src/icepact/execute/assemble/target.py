@@ -21,9 +21,11 @@ from icepact.execute.parquet.layout import (
 )
 from icepact.execute.parquet.schema import Leaf, Logical, group, leaves, logical, repetition, tree
 from icepact.execute.parquet.thrift import Fields
+from icepact.model.schema import parts_of
 
 ROW_ID = 2147483540
 LAST_UPDATED = 2147483539
+LINEAGE_IDS = (ROW_ID, LAST_UPDATED)
 LINEAGE = (
     {"id": ROW_ID, "name": "_row_id", "required": False, "type": "long"},
     {"id": LAST_UPDATED, "name": "_last_updated_sequence_number", "required": False, "type": "long"},
@@ -93,7 +95,7 @@ def make_target(schema: str, *, lineage: bool, never_null: frozenset[int] = froz
     elements: list[Fields] = [group("table", len(document["fields"]), repetition=None, field_id=None)]
     top_of_leaf: list[int] = []
     for number, field in enumerate(document["fields"]):
-        found = list(_elements(field["name"], field["type"], required=field["required"], field_id=field["id"]))
+        found = list(_elements(field))
         top_of_leaf += [number] * sum(1 in element for element in found)
         elements += found
     return Target(
@@ -105,34 +107,29 @@ def make_target(schema: str, *, lineage: bool, never_null: frozenset[int] = froz
     )
 
 
-def _elements(name: str, kind: Any, *, required: bool, field_id: int) -> Iterator[Fields]:
+def _elements(field: Mapping[str, Any]) -> Iterator[Fields]:
     """The elements of one field, its children behind it."""
-    how = repetition(required=required)
+    kind, how = field["type"], repetition(required=field["required"])
     if isinstance(kind, str):
         physical, more = _primitive(kind)
-        yield {1: physical, 3: how, 4: compatible_name(name).encode(), 9: field_id, **more}
+        yield {1: physical, 3: how, 4: compatible_name(field["name"]).encode(), 9: field["id"], **more}
         return
-    name = compatible_name(name)
+    name, parts = compatible_name(field["name"]), parts_of(kind)
     if kind["type"] == "struct":
-        yield group(name, len(kind["fields"]), repetition=how, field_id=field_id)
-        for field in kind["fields"]:
-            yield from _elements(field["name"], field["type"], required=field["required"], field_id=field["id"])
-    elif kind["type"] == "list":
-        yield group(name, 1, repetition=how, field_id=field_id, kind="list")
-        yield group("list", 1, repetition=REPEATED, field_id=None)
-        yield from _elements("element", kind["element"], required=kind["element-required"], field_id=kind["element-id"])
+        yield group(name, len(parts), repetition=how, field_id=field["id"])
     else:
-        yield group(name, 1, repetition=how, field_id=field_id, kind="map")
-        yield group("key_value", 2, repetition=REPEATED, field_id=None)
-        yield from _elements("key", kind["key"], required=True, field_id=kind["key-id"])
-        yield from _elements("value", kind["value"], required=kind["value-required"], field_id=kind["value-id"])
+        yield group(name, 1, repetition=how, field_id=field["id"], kind=kind["type"])
+        repeated = "list" if kind["type"] == "list" else "key_value"
+        yield group(repeated, len(parts), repetition=REPEATED, field_id=None)
+    for part in parts:
+        yield from _elements(part)
 
 
 def _primitive(kind: str) -> tuple[int, Fields]:
     if kind in _PLAIN:
         return _PLAIN[kind]
-    if match := _DECIMAL.fullmatch(kind):
-        precision, scale = int(match[1]), int(match[2])
+    if decimal := decimal_of(kind):
+        precision, scale = decimal
         told: Fields = {6: 5, 7: scale, 8: precision, 10: {5: {1: scale, 2: precision}}}
         if precision <= 9:
             return INT32, told
@@ -150,6 +147,12 @@ def primitive_leaf(kind: str) -> tuple[int, Logical]:
     return physical, logical({1: physical, **more})
 
 
+def decimal_of(kind: str) -> tuple[int, int] | None:
+    """Precision and scale of a decimal type; null for any other."""
+    match = _DECIMAL.fullmatch(kind)
+    return None if match is None else (int(match[1]), int(match[2]))
+
+
 def decimal_bytes(precision: int) -> int:
     """The fewest bytes that hold every unscaled value of a precision."""
     largest: int = 10**precision - 1
@@ -157,23 +160,22 @@ def decimal_bytes(precision: int) -> int:
 
 
 def arrow_type(kind: Any) -> pa.DataType:
-    """The Arrow type in which values of an Iceberg type are held."""
+    """The Arrow type in which values of an Iceberg type are held.
+
+    Decimals that files hold as whole numbers are held so here, too: nothing is ever computed with them.
+    """
     if isinstance(kind, str):
         if kind in _ARROW:
             return _ARROW[kind]
-        if match := _DECIMAL.fullmatch(kind):
-            return pa.decimal128(int(match[1]), int(match[2]))
+        if decimal := decimal_of(kind):
+            return {INT32: pa.int32(), INT64: pa.int64()}.get(_primitive(kind)[0], pa.decimal128(*decimal))
         if match := _FIXED.fullmatch(kind):
             return pa.binary(int(match[1]))
         raise NotAssembled(f"columns of type {kind} cannot be written by it")
+    inside = [arrow_field(part) for part in parts_of(kind)]
     if kind["type"] == "struct":
-        return pa.struct([arrow_field(field) for field in kind["fields"]])
-    if kind["type"] == "list":
-        element = {"name": "element", "id": kind["element-id"], "required": kind["element-required"]}
-        return pa.list_(arrow_field({**element, "type": kind["element"]}))
-    key = {"name": "key", "id": kind["key-id"], "required": True, "type": kind["key"]}
-    value = {"name": "value", "id": kind["value-id"], "required": kind["value-required"], "type": kind["value"]}
-    return pa.map_(arrow_field(key), arrow_field(value))
+        return pa.struct(inside)
+    return pa.list_(*inside) if kind["type"] == "list" else pa.map_(*inside)
 
 
 def arrow_field(field: Mapping[str, Any]) -> pa.Field:

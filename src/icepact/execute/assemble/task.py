@@ -4,10 +4,13 @@ import threading
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 
-from icepact.execute.assemble.kernel import attempted
+import pyarrow as pa
+
+from icepact.execute.assemble.errors import NotAssembled, one_line
+from icepact.execute.assemble.kernel import assemble
 from icepact.execute.assemble.work import TaskContext, UnitReport, UnitWork
 from icepact.execute.deletes.cache import DeleteCache
-from icepact.execute.deletes.errors import BrokenDelete
+from icepact.execute.deletes.errors import BrokenDelete, UnsupportedDelete
 from icepact.execute.deletes.refs import DeleteRef
 from icepact.execute.parquet.errors import Damaged
 from icepact.execute.storage.base import FileDamaged, FileMissing, Storage
@@ -24,13 +27,15 @@ def run_units(works: Iterable[UnitWork], context: TaskContext, attempt: str, *, 
     storage, cache = _of_run(context)
     for work in works:
         try:
-            yield attempted(work, context, storage, cache, attempt)
+            yield assemble(work, context, storage, cache, attempt)
         except TemporaryError as error:
             if not last:
                 raise
             yield UnitReport(unit_id=work.unit_id, failed=str(error))
         except _NOBODY_CAN as error:
             yield UnitReport(unit_id=work.unit_id, failed=str(error) or type(error).__name__)
+        except _ANOTHER_CAN as error:
+            yield UnitReport(unit_id=work.unit_id, refused=one_line(error))
         except Exception as error:  # another method may know better
             where = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
@@ -39,6 +44,7 @@ def run_units(works: Iterable[UnitWork], context: TaskContext, attempt: str, *, 
 
 _NOBODY_CAN = (BrokenDelete, Damaged, FileMissing, FileDamaged, MemoryError)
 """What no other method could do better."""
+_ANOTHER_CAN = (NotAssembled, UnsupportedDelete, pa.ArrowInvalid, pa.ArrowNotImplementedError)
 
 
 def _of_run(context: TaskContext) -> tuple[Storage, DeleteCache]:

@@ -1,15 +1,17 @@
 """Single values as Iceberg's JSON writes them: partition values and initial defaults."""
 
 import datetime
-import decimal
 import math
 import uuid
 from collections.abc import Callable
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
 
-from icepact.execute.assemble.target import arrow_type
+from icepact.execute.assemble.target import arrow_type, decimal_of
+
+_EXACT = Context(prec=100)
 
 
 def scalar_of(value: Any, kind: Any) -> pa.Scalar:
@@ -23,7 +25,10 @@ def scalar_of(value: Any, kind: Any) -> pa.Scalar:
 def _parsed(value: Any, kind: Any) -> Any:
     if not isinstance(kind, str):
         return _nested(value, kind)
-    parse = _PARSERS.get(kind.split("(")[0].split("[")[0])
+    if decimal := decimal_of(kind):
+        number = Decimal(str(value))
+        return number if pa.types.is_decimal(arrow_type(kind)) else int(number.scaleb(decimal[1], _EXACT))
+    parse = _PARSERS.get(kind.split("[")[0])
     return value if parse is None else parse(value)
 
 
@@ -40,7 +45,6 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "uuid": lambda value: uuid.UUID(value).bytes,
     "binary": bytes.fromhex,
     "fixed": bytes.fromhex,
-    "decimal": lambda value: decimal.Decimal(str(value)),
 }
 
 

@@ -6,17 +6,21 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from icepact.execute.assemble.errors import NotAssembled
-from icepact.execute.assemble.reading import ReadPlan, read_plan
-from icepact.execute.assemble.target import LAST_UPDATED, ROW_ID, Target
+from icepact.execute.assemble.target import LINEAGE_IDS, Target
 from icepact.execute.assemble.values import scalar_of
 from icepact.execute.assemble.work import InputFile, TaskContext
-from icepact.execute.parquet.input import Input
+from icepact.execute.parquet.input import HeldFile, Input
+from icepact.execute.parquet.joining import may_join
 from icepact.execute.parquet.layout import CODECS, REQUIRED
-from icepact.execute.parquet.schema import Node, leaves, logical, same_values, tree
+from icepact.execute.parquet.schema import Leaf, Node, leaves, logical, same_values, tree
 from icepact.execute.parquet.trust import trusted_statistics
 from icepact.execute.storage.base import Source
+
+_SMALL = 8 * 1024**2
+"""Files below this size are fetched with one request."""
 
 
 class View:
@@ -28,6 +32,7 @@ class View:
         self.target = target
         self.context = context
         self.input = Input(source)
+        self._joinable: dict[int, frozenset[int]] = {}
         if self.input.footer.rows != file.rows:
             raise NotAssembled(f"{file.path} has {self.input.footer.rows} rows, and the table says {file.rows}")
         footer = self.input.footer
@@ -40,14 +45,21 @@ class View:
         else:
             raise NotAssembled("a file has no field ids, and the table no name mapping")
 
+    @property
+    def held(self) -> bool:
+        """True if all of the file is in memory."""
+        return isinstance(self.source, HeldFile)
+
+    def hold(self) -> None:
+        """Have all of a small file in memory, and its source closed."""
+        if self.source.size < _SMALL and not self.held:
+            source = self.source
+            self.reopen(HeldFile(source.path, source.read(0, source.size)))
+            source.close()
+
     def reopen(self, source: Source) -> None:
         """Go on with the file after it was closed; its footer is still known."""
         self.source = self.input.source = source
-
-    @cached_property
-    def read_plan(self) -> ReadPlan:
-        """What is decoded of the file."""
-        return read_plan(self.schema, self.target.fields)
 
     @cached_property
     def constants(self) -> dict[int, Any]:
@@ -64,7 +76,7 @@ class View:
     def never_null(self) -> frozenset[int]:
         """Field ids of top-level columns that the file cannot hold a null in."""
         ids = (leaf.field_id for leaf in self.leaves if len(leaf.levels) == 1 and leaf.levels[0][0] == REQUIRED)
-        return frozenset(i for i in ids if i is not None and i not in (ROW_ID, LAST_UPDATED))
+        return frozenset(i for i in ids if i is not None and i not in LINEAGE_IDS)
 
     def lacks(self, field_id: int) -> bool:
         """True if nothing of a field is in the file, not even a struct that holds it now."""
@@ -72,18 +84,20 @@ class View:
         return field_id not in self.top_level and not any(parent in self.top_level for parent in chain)
 
     @cached_property
+    def place_of(self) -> dict[int, int]:
+        """Numbers of the file's leaves by field id."""
+        return {leaf.field_id: n for n, leaf in enumerate(self.leaves) if leaf.field_id is not None}
+
+    @cached_property
     def leaf_of(self) -> list[int | None]:
         """For each leaf of the target, the file's leaf of the same id."""
-        mine = {leaf.field_id: n for n, leaf in enumerate(self.leaves) if leaf.field_id is not None}
-        return [None if leaf.field_id is None else mine.get(leaf.field_id) for leaf in self.target.leaves]
+        return [None if leaf.field_id is None else self.place_of.get(leaf.field_id) for leaf in self.target.leaves]
 
     @cached_property
     def absent(self) -> frozenset[int]:
         """Numbers of the target's top-level columns that the file lacks, row lineage aside."""
-        fields = enumerate(self.target.fields)
-        return frozenset(
-            n for n, f in fields if f["id"] not in self.top_level and f["id"] not in (ROW_ID, LAST_UPDATED)
-        )
+        ids = enumerate(field["id"] for field in self.target.fields)
+        return frozenset(n for n, i in ids if i not in self.top_level and i not in LINEAGE_IDS)
 
     @cached_property
     def why_not_copied(self) -> str | None:
@@ -92,7 +106,7 @@ class View:
             return self.input.why_nothing_copied
         for number, (wanted, place) in enumerate(zip(self.target.leaves, self.leaf_of, strict=True)):
             top = self.target.top_of_leaf[number]
-            if wanted.field_id in (ROW_ID, LAST_UPDATED) or top in self.absent:
+            if wanted.field_id in LINEAGE_IDS or top in self.absent:
                 continue
             name = b".".join(wanted.path).decode()
             if place is None:
@@ -102,25 +116,80 @@ class View:
         return None
 
     def constant(self, field: Mapping[str, Any]) -> pa.Scalar:
-        """The value of a column that the file lacks: partition value, else initial default, else null."""
-        value = self.constants.get(field["id"], self.context.defaults.get(field["id"]))
-        if value is None and field["required"]:
+        """The value of a column of the target that the file lacks."""
+        value = self.lacking(field["id"], field["type"])
+        if not value.is_valid and field["required"]:
             raise NotAssembled(f"the required column {field['name']} is missing in {self.file.path}")
-        return scalar_of(value, field["type"])
+        return value
+
+    def lacking(self, field_id: int, kind: Any) -> pa.Scalar:
+        """What stands for a column that the file lacks: partition value, else initial default, else null."""
+        return scalar_of(self.constants.get(field_id, self.context.defaults.get(field_id)), kind)
+
+    def why_chunk_not_copied(self, group: int, place: int, *, walk: bool) -> str | None:
+        """Why a chunk of a column in the right form must be decoded nevertheless; null if its bytes may be copied."""
+        writing = self.context.writing
+        if writing.recode and self.input.footer.row_groups[group].chunks[place].codec != CODECS[writing.codec]:
+            return "it has another codec"
+        return self.input.why_not_copied(group, place, walk=walk)
+
+    def joinable(self, group: int) -> frozenset[int]:
+        """Numbers of the target's top-level columns whose pages may become part of a longer chunk."""
+        if group not in self._joinable:
+            self._joinable[group] = self._found_joinable(group)
+        return self._joinable[group]
+
+    def _found_joinable(self, group: int) -> frozenset[int]:
+        if self.input.why_nothing_copied is not None:
+            return frozenset()
+        found = set(range(len(self.target.fields))) - self.absent - self._in_bloom_filters
+        for wanted, place, top in zip(self.target.leaves, self.leaf_of, self.target.top_of_leaf, strict=True):
+            if top in found and not self._joins(wanted, place, group):
+                found.discard(top)
+        return frozenset(found)
+
+    def _joins(self, wanted: Leaf, place: int | None, group: int) -> bool:
+        if place is None or wanted.field_id in LINEAGE_IDS or not same_values(self.leaves[place], wanted):
+            return False
+        writing = self.context.writing
+        return may_join(self.input, group, place, codec=CODECS[writing.codec], fewest_rows=writing.fewest_page_rows)
+
+    @cached_property
+    def _in_bloom_filters(self) -> set[int]:
+        """Numbers of columns that want a bloom filter: it is made of their values."""
+        return {n for n, field in enumerate(self.target.fields) if field["id"] in self.context.writing.blooms}
 
     def lineage_column(self, field_id: int, group: int) -> int | None:
         """The file's own column of row ids or update numbers, if it can stand as it is: no nulls to resolve."""
-        place = next((n for n, leaf in enumerate(self.leaves) if leaf.field_id == field_id), None)
+        place = self.place_of.get(field_id)
         if place is None or self.file.first_row_id is None:
             return None
         wanted = next(leaf for leaf in self.target.leaves if leaf.field_id == field_id)
         chunk = self.input.footer.row_groups[group].chunks[place]
         whole = trusted_statistics(self.input.footer, place, chunk).get(3) == 0
-        writing = self.context.writing
-        recoded = writing.recode and chunk.codec != CODECS[writing.codec]
-        if not whole or recoded or not same_values(self.leaves[place], wanted):
+        if not whole or not same_values(self.leaves[place], wanted):
             return None
-        return place if self.input.why_not_copied(group, place, walk=False) is None else None
+        return place if self.why_chunk_not_copied(group, place, walk=False) is None else None
+
+    def opened(self, *, as_dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+        """The file as pyarrow reads it; a small one is fetched and held as a whole."""
+        source = self.source
+        return pq.ParquetFile(
+            pa.BufferReader(source.read(0, source.size)) if source.size < _SMALL else source.arrow(),
+            read_dictionary=list(as_dictionaries) or None,
+            pre_buffer=False,
+            coerce_int96_timestamp_unit="us",
+        )
+
+    def read_columns(self, file: pq.ParquetFile, group: int, places: Sequence[int]) -> pa.Table:
+        """Leaves of a row group, decoded; their chunks are fetched in few requests."""
+        self.preload(group, places)
+        return file.reader.read_row_groups([group], places, use_threads=False)
+
+    def preload(self, group: int, places: Sequence[int]) -> None:
+        """Fetch chunks that will be decoded in few requests."""
+        chunks = self.input.footer.row_groups[group].chunks
+        self.source.preload([(chunks[n].start, chunks[n].size) for n in places])
 
 
 def _mapped(elements: Sequence[dict[int, Any]], name_mapping: str) -> Node:

@@ -30,6 +30,8 @@ class Writing:
     """Largest bloom filter."""
     copy_floor: int
     """Bytes below which a row group is not worth keeping as it is."""
+    fewest_page_rows: int
+    """Rows of an average page below which pages are not worth keeping."""
     task_memory: int
     """Bytes a task may hold."""
 

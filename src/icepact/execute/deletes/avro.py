@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import polars as pl
 import pyarrow as pa
 
 MAGIC = b"Obj\x01"
@@ -36,9 +35,12 @@ class AvroFile:
 
     def read(self, columns: list[str]) -> pa.Table:
         """These top-level columns."""
+        import polars as pl  # it takes longer to import than all the rest: only where it is used
+
         try:
             frame = pl.read_avro(io.BytesIO(self._readable()), columns=columns)
-        except pl.exceptions.PanicException as error:  # not an Exception: it would end the worker
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            # the latter is not even an Exception: it would end the worker
             raise ValueError(f"polars gave up: {error}") from None
         return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
 

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as orc
@@ -19,7 +18,7 @@ Path = tuple[int, ...]
 """Indexes from a top-level column down through structs."""
 _PARQUET_ID = b"PARQUET:field_id"
 _ORC_ID = b"iceberg.id"
-_READ_ERRORS = (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError, KeyError, TypeError)
+_READ_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, TypeError)
 
 
 def read_columns(

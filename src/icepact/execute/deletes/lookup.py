@@ -9,7 +9,7 @@ against rebuilding a hash table per call (polars, Arrow) and against binary sear
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import polars as pl
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from icepact.execute.deletes.columns import KeyColumn
@@ -70,14 +70,18 @@ def row_hashes(columns: Sequence[KeyColumn]) -> NDArray[np.uint64]:
     """One hash per row over all columns, nulls included."""
     total = np.zeros(len(columns[0]), dtype=np.uint64)
     for column in columns:
-        if isinstance(column.values, np.ndarray):
-            hashes = mixed(column.values)
-        else:
-            hashes = pl.Series(column.values).hash(seed=0).to_numpy().astype(np.uint64)
+        values = column.values
+        hashes = mixed(values) if isinstance(values, np.ndarray) else _text_hashes(values)
         if column.nulls is not None:
             hashes[column.nulls] = _NULL
         total = mixed((total + hashes).view(np.int64))
     return total
+
+
+def _text_hashes(values: pa.Array) -> NDArray[np.uint64]:
+    import polars as pl  # it takes longer to import than all the rest: only where it is used
+
+    return pl.Series(values).hash(seed=0).to_numpy().astype(np.uint64)
 
 
 def _upper(hashes: NDArray[np.uint64], shift: np.uint64) -> NDArray[np.int64]:

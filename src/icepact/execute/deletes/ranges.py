@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icepact.execute.deletes.columns import KeyColumn
@@ -138,7 +138,7 @@ def _distinct(column: KeyColumn, coded: bool) -> tuple[Any, NDArray[np.int32]]:
         codes = np.searchsorted(values, kept) if coded else np.empty(0, dtype=np.int64)
     else:
         dictionary = kept.dictionary_encode()
-        order = pl.Series(dictionary.dictionary).arg_sort().to_numpy()
+        order = pc.array_sort_indices(dictionary.dictionary).to_numpy()
         values = dictionary.dictionary.take(pa.array(order))
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from icepact.execute.parquet.footer import MAGIC, Chunk, Footer, RowGroup, footer_bytes
-from icepact.execute.parquet.input import Input, Memory, Source
+from icepact.execute.parquet.input import HeldFile, Memory, Range, Source
 from icepact.execute.parquet.layout import PAGE_ENCODING
 from icepact.execute.parquet.pages import moved_offset_index
 from icepact.execute.parquet.schema import Leaf, leaves, tree
 from icepact.execute.parquet.thrift import Fields
-from icepact.execute.parquet.trust import trusted_statistics
 
 _MOST_ORDINALS = 32767
 
@@ -42,22 +41,43 @@ class Sink(Protocol):
         ...
 
 
-class Pick(NamedTuple):
-    """One column of a row group: a chunk of an input."""
-
-    input: Input
-    group: int
-    column: int
-
-    @property
-    def chunk(self) -> Chunk:
-        """The chunk as its input describes it."""
-        return self.input.footer.row_groups[self.group].chunks[self.column]
+class Part(Protocol):
+    """One column of a row group: `Pick` or `Joined`."""
 
     @property
     def rows(self) -> int:
-        """Rows of the row group that the chunk is part of."""
-        return self.input.footer.row_groups[self.group].rows
+        """Rows it has values for."""
+        ...
+
+    @property
+    def chunk(self) -> Chunk:
+        """Its description."""
+        ...
+
+    @property
+    def ranges(self) -> list[Range]:
+        """Its bytes, in order."""
+        ...
+
+    @property
+    def statistics(self) -> Fields:
+        """What may be said of its values."""
+        ...
+
+    @property
+    def pages(self) -> Fields | None:
+        """Page locations, in the terms of its description."""
+        ...
+
+    @property
+    def page_statistics(self) -> bytes | None:
+        """Statistics per page."""
+        ...
+
+    @property
+    def bloom(self) -> bytes | memoryview | None:
+        """Its bloom filter with its header."""
+        ...
 
 
 @dataclass(slots=True)
@@ -72,8 +92,8 @@ class _Placed:
     bloom: bytes | memoryview | None = None
     """A bloom filter that is still to be written."""
     bloom_start: int | None = None
-    data: bytes | memoryview | None = None
-    """The chunk itself, while it waits to be written behind the row groups."""
+    waiting: bytes | None = None
+    """Its bytes, while they wait to be written behind the row groups."""
     start: int = -1
 
 
@@ -107,79 +127,85 @@ class Assembler:
         self._run: tuple[Source, int, int] | None = None
         self.copied_bytes = 0
         self.appended_bytes = 0
-        self._waiting_bytes = 0
 
     @property
     def size(self) -> int:
         """Bytes of all chunks so far, those that wait included."""
-        return self.copied_bytes + self.appended_bytes + self._waiting_bytes
+        return self.copied_bytes + self.appended_bytes
 
     @property
     def rows(self) -> int:
         """Rows so far."""
         return sum(group.rows for group in self._groups)
 
-    def add(self, rows: int, picks: Sequence[Pick], sorting: list[Fields] | None = None) -> None:
-        """Add a row group: one chunk for each column, in the order of the schema.
+    def add(self, rows: int, parts: Sequence[Part], sorting: list[Fields] | None = None) -> None:
+        """Add a row group: one part for each column, in the order of the schema.
 
         An empty one adds nothing: not every reader can bear a row group without rows.
         """
-        if len(picks) != len(self.leaves):
-            raise ValueError(f"{len(picks)} chunks for {len(self.leaves)} columns")
-        for pick, leaf in zip(picks, self.leaves, strict=True):
-            if pick.rows != rows or pick.chunk.physical != leaf.physical:
+        if len(parts) != len(self.leaves):
+            raise ValueError(f"{len(parts)} chunks for {len(self.leaves)} columns")
+        for part, leaf in zip(parts, self.leaves, strict=True):
+            if part.rows != rows or part.chunk.physical != leaf.physical:
                 raise ValueError(f"a chunk does not fit {rows} rows of {leaf.path}")
         if rows == 0:
             return
-        later = self._may_wait(picks)
-        group = _Group(rows=rows, placed=[_taken(pick) for pick in picks], sorting=sorting)
-        for placed, pick in zip(group.placed, picks, strict=True):
-            if later and isinstance(pick.input.source, Memory):
-                placed.data = pick.input.source.read(pick.chunk.start, pick.chunk.size)
-                self._waiting_bytes += pick.chunk.size
+        later = self._may_wait(parts)
+        group = _Group(rows=rows, placed=[_taken(part) for part in parts], sorting=sorting)
+        for placed, part in zip(group.placed, parts, strict=True):
+            ranges = part.ranges
+            self._count(ranges)
+            if later and _in_memory(part):
+                placed.waiting = b"".join(found.source.read(found.start, found.size) for found in ranges)
             else:
-                self._place(placed, pick.input.source)
+                self._place(placed, ranges)
         self._groups.append(group)
         if not self._sink.splices:
             self._flush()
             self._place_blooms(group)
 
-    def _may_wait(self, picks: Sequence[Pick]) -> bool:
+    def _may_wait(self, parts: Sequence[Part]) -> bool:
         """True if chunks in memory go behind the last row group, where the store copies the rest by itself.
 
         Readers tell which split a row group belongs to by its first chunk plus half its size: so the first
         chunk never waits, and what waits is never more than half.
         """
-        small = [pick for pick in picks if isinstance(pick.input.source, Memory)]
-        waits = sum(pick.chunk.size for pick in small)
-        if not self._sink.splices or isinstance(picks[0].input.source, Memory):
+        if not self._sink.splices or _in_memory(parts[0]):
             return False
-        return 2 * waits < sum(pick.chunk.size for pick in picks)
+        waits = sum(part.chunk.size for part in parts if _in_memory(part))
+        return 2 * waits < sum(part.chunk.size for part in parts)
 
     # -- bytes ----------------------------------------------------------------------------------------
 
-    def _place(self, placed: _Placed, source: Source) -> None:
-        chunk = placed.chunk
-        if isinstance(source, Memory):
-            self._append(placed, source.read(chunk.start, chunk.size))
-            return
-        run = self._run
-        if run is not None and run[0] is source and run[1] + run[2] == chunk.start:
-            placed.start = self._sink.position + run[2]
-            self._run = source, run[1], run[2] + chunk.size
-        else:
-            self._flush()
-            start = self._begin(source, chunk.start)
-            placed.start = self._sink.position + chunk.start - start
-            self._run = source, start, chunk.start + chunk.size - start
-        self.copied_bytes += chunk.size
+    def _place(self, placed: _Placed, ranges: Sequence[Range]) -> None:
+        placed.start = self._put(ranges[0])
+        for further in ranges[1:]:
+            self._put(further)
 
-    def _append(self, placed: _Placed, data: bytes | memoryview) -> None:
+    def _count(self, ranges: Sequence[Range]) -> None:
+        for found in ranges:
+            if isinstance(found.source, Memory) and not isinstance(found.source, HeldFile):
+                self.appended_bytes += found.size
+            else:
+                self.copied_bytes += found.size
+
+    def _put(self, found: Range) -> int:
+        """Where the bytes lie in the output, or will lie once the run is copied that they are part of."""
+        source, start, size = found
+        if isinstance(source, Memory):
+            self._flush()
+            self._begin()
+            at = self._sink.position
+            self._sink.append(source.read(start, size))
+            return at
+        run = self._run
+        if run is not None and run[0] is source and run[1] + run[2] == start:
+            self._run = source, run[1], run[2] + size
+            return self._sink.position + run[2]
         self._flush()
-        self._begin()
-        placed.start = self._sink.position
-        self._sink.append(data)
-        self.appended_bytes += placed.chunk.size
+        first = self._begin(source, start)
+        self._run = source, first, start + size - first
+        return self._sink.position + start - first
 
     def _begin(self, source: Source | None = None, start: int = 0) -> int:
         """The magic at the beginning: where the first copy follows its own file's magic, it comes along."""
@@ -211,9 +237,9 @@ class Assembler:
         self._begin()
         for group in self._groups:
             for placed in group.placed:
-                if placed.data is not None:
-                    self._append(placed, placed.data)
-                    self._waiting_bytes -= placed.chunk.size
+                if placed.waiting is not None:
+                    self._place(placed, [Range(Memory(placed.waiting), 0, len(placed.waiting))])
+                    placed.waiting = None
         for group in self._groups:
             self._place_blooms(group)
         described = [[_column(p, leaf) for p, leaf in zip(g.placed, self.leaves, strict=True)] for g in self._groups]
@@ -264,14 +290,13 @@ class Assembler:
         return fields
 
 
-def _taken(pick: Pick) -> _Placed:
-    chunk = pick.chunk
+def _in_memory(part: Part) -> bool:
+    return all(isinstance(found.source, Memory) for found in part.ranges)
+
+
+def _taken(part: Part) -> _Placed:
     return _Placed(
-        chunk=chunk,
-        statistics=trusted_statistics(pick.input.footer, pick.column, chunk),
-        pages=pick.input.pages(pick.group, pick.column),
-        index=pick.input.column_index(pick.group, pick.column),
-        bloom=pick.input.bloom(chunk),
+        chunk=part.chunk, statistics=part.statistics, pages=part.pages, index=part.page_statistics, bloom=part.bloom
     )
 
 

@@ -3,7 +3,3 @@
 
 class Damaged(Exception):
     """The file is not a whole, valid Parquet file."""
-
-
-class NotCopyable(Exception):
-    """The chunk is valid but must not be copied byte by byte."""

@@ -1,8 +1,11 @@
 """One file whose chunks may be copied: its footer, its indexes, and whether its sizes can be believed."""
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
 
 from icepact.execute.parquet.errors import Damaged
 from icepact.execute.parquet.footer import Chunk, Footer, RowGroup, read_footer
@@ -98,6 +101,26 @@ class Pieces(Memory):
     def tail(self, length: int) -> memoryview:
         """The last bytes."""
         return self.read(self._size - length, length)
+
+
+class HeldFile(Memory):
+    """A small file that was fetched as a whole, in place of the source it came from."""
+
+    def __init__(self, path: str, data: Any) -> None:
+        super().__init__(data)
+        self.path = path
+
+    def preload(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Nothing: it is all here."""
+        del ranges
+
+    def arrow(self) -> Any:
+        """The whole file, as pyarrow reads it."""
+        return pa.BufferReader(self._data)
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._data = memoryview(b"")
 
 
 class Input:
@@ -202,6 +225,57 @@ class Input:
                 if chunk.bloom_offset is not None:
                     starts.add(chunk.bloom_offset)
         return frozenset(starts)
+
+
+class Range(NamedTuple):
+    """Bytes of a source."""
+
+    source: Source
+    start: int
+    size: int
+
+
+class Pick(NamedTuple):
+    """One column of a row group: a chunk of an input, as it is."""
+
+    input: Input
+    group: int
+    column: int
+
+    @property
+    def chunk(self) -> Chunk:
+        """The chunk as its input describes it."""
+        return self.input.footer.row_groups[self.group].chunks[self.column]
+
+    @property
+    def rows(self) -> int:
+        """Rows of the row group that the chunk is part of."""
+        return self.input.footer.row_groups[self.group].rows
+
+    @property
+    def ranges(self) -> list[Range]:
+        """Where its bytes are."""
+        return [Range(self.input.source, self.chunk.start, self.chunk.size)]
+
+    @property
+    def statistics(self) -> Fields:
+        """What of its statistics holds for any reader."""
+        return trusted_statistics(self.input.footer, self.column, self.chunk)
+
+    @property
+    def pages(self) -> Fields | None:
+        """Page locations."""
+        return self.input.pages(self.group, self.column)
+
+    @property
+    def page_statistics(self) -> bytes | None:
+        """Statistics per page."""
+        return self.input.column_index(self.group, self.column)
+
+    @property
+    def bloom(self) -> bytes | memoryview | None:
+        """Its bloom filter with its header."""
+        return self.input.bloom(self.chunk)
 
 
 def sorting_columns(group: RowGroup, place_of: dict[int, int]) -> list[Fields] | None:

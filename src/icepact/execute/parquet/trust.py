@@ -11,10 +11,13 @@ from collections.abc import Mapping
 
 from icepact.execute.parquet.footer import Chunk, Footer, RowGroup
 from icepact.execute.parquet.layout import (
+    BOOLEAN,
     CODECS,
     DOUBLE,
     ENCODINGS,
     FLOAT,
+    INT32,
+    INT64,
     INT96,
 )
 from icepact.execute.parquet.schema import Leaf
@@ -28,6 +31,7 @@ _MOST_STATISTICS = 4096
 _REQUIRED = frozenset({1, 2, 3, 4, 5, 6, 7, 9})
 """Fields that every description of a column must have."""
 _FLOATS = {FLOAT: "<f", DOUBLE: "<d"}
+_PACKED = {**_FLOATS, INT32: "<i", INT64: "<q", BOOLEAN: "<?"}
 
 
 def old_writer(footer: Footer) -> str | None:
@@ -106,6 +110,15 @@ def sortable(leaf: Leaf) -> bool:
 
 def _float_form(leaf: Leaf) -> str | None:
     return "<e" if leaf.logical == ("float16",) else _FLOATS.get(leaf.physical)
+
+
+def bound_value(leaf: Leaf, bound: bytes) -> int | float | bytes:
+    """A bound in a form that is ordered as values of the column are."""
+    if leaf.physical in _PACKED:
+        number: int | float = struct.unpack(_PACKED[leaf.physical], bound)[0]
+        unsigned = leaf.logical[:1] == ("int",) and leaf.logical[2] is False
+        return int(number) % (1 << 8 * len(bound)) if unsigned else number
+    return int.from_bytes(bound, "big", signed=True) if leaf.logical[:1] == ("decimal",) else bytes(bound)
 
 
 def usable_bound(leaf: Leaf, bound: bytes | None) -> bool:

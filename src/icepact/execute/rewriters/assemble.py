@@ -16,7 +16,7 @@ from icepact.execute.assemble.task import fetch
 from icepact.execute.assemble.work import InputFile, TaskContext, UnitReport, UnitWork
 from icepact.execute.deletes.refs import DeleteRef
 from icepact.execute.rewriters.base import Ended, Failed, Refused, Task, UnitResult, largest_output
-from icepact.execute.rewriters.job import Job
+from icepact.execute.rewriters.job import ENVIRONMENT, Job
 from icepact.execute.rewriters.shipping import ship_package
 from icepact.execute.rewriters.writing import writing_of
 from icepact.execute.storage.open import refusal, storage_for
@@ -47,6 +47,7 @@ class AssembleRewriter:
         self._plan = plan
         self._spark = staging.table.session.sparkContext
         self._shared: Any = None
+        self._environment: dict[str, str] = {}
         self.clean = self._spark.getConf().get("spark.speculation", "false").lower() != "true"
         self._refusal = self._prepare()
 
@@ -67,6 +68,8 @@ class AssembleRewriter:
                 raise
             return f"a table property is odd: {error}"
         ship_package(self._spark)
+        self._environment = {k: v for k, v in ENVIRONMENT.items() if k not in self._spark.environment}
+        self._spark.environment.update(self._environment)
         self._shared = self._spark.broadcast(shared)
         return None
 
@@ -83,7 +86,9 @@ class AssembleRewriter:
             return {}  # the tasks will say which one, and only its groups will fail
 
     def close(self) -> None:
-        """Take back what was sent to the workers: it holds secrets."""
+        """Take back what was sent to the workers: it holds secrets. Jobs of others have their own workers again."""
+        for name in self._environment:
+            self._spark.environment.pop(name, None)
         if self._shared is not None:
             self._shared.destroy()
 

@@ -48,6 +48,7 @@ def writing_of(properties: Mapping[str, str], policy: Policy, ids: Mapping[str, 
         blooms=_blooms(properties, ids),
         bloom_bytes=_number(properties, "bloom-filter-max-bytes", 1024**2) or 32,
         copy_floor=policy.min_row_group_size,
+        fewest_page_rows=policy.min_page_rows,
         task_memory=policy.task_memory,
     )
 

@@ -99,8 +99,13 @@ class Meter:
 class Source(Protocol):
     """One immutable file, open for reading, by one thread at a time."""
 
-    path: str
-    size: int
+    @property
+    def path(self) -> str:
+        """As the table spells it."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
 
     def read(self, offset: int, length: int) -> memoryview:
         """Exactly these bytes, or an error."""

@@ -25,7 +25,7 @@ from icepact.execute.storage.base import (
     as_bytes,
     checked_range,
 )
-from icepact.execute.storage.seekable import SeekableRange
+from icepact.execute.storage.seekable import ReadByPosition
 from icepact.model.errors import Unsupported
 
 COPY_STEP = 256 * MIB
@@ -97,7 +97,7 @@ class LocalStorage:
             raise translated(path, error) from None
 
 
-class LocalSource:
+class LocalSource(ReadByPosition):
     """One local file."""
 
     def __init__(self, path: str, size: int, meter: Meter) -> None:
@@ -128,18 +128,6 @@ class LocalSource:
             done += count
         self._meter.add(read=length)
         return data
-
-    def tail(self, length: int) -> memoryview:
-        """The last bytes."""
-        return self.read(self.size - length, length)
-
-    def preload(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Nothing: the operating system reads ahead."""
-        del ranges
-
-    def arrow(self) -> SeekableRange:
-        """The whole file, seekable."""
-        return SeekableRange(self.read, 0, self.size)
 
     def close(self) -> None:
         """Close the file."""

@@ -4,7 +4,7 @@ Untested against the real services; tests run it on local files only. PyIceberg 
 before it creates one, so between two writers of one name the last may win: names must be unique.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from icepact.execute.storage.base import (
     as_bytes,
     checked_range,
 )
-from icepact.execute.storage.seekable import SeekableRange
+from icepact.execute.storage.seekable import ReadByPosition
 from icepact.model.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class OtherStorage:
             raise _translated(path, error) from None
 
 
-class OtherSource:
+class OtherSource(ReadByPosition):
     """One file as a stream that can seek."""
 
     def __init__(self, io: "FileIO", path: str, size: int, meter: Meter) -> None:
@@ -98,18 +98,6 @@ class OtherSource:
             raise _translated(self.path, error) from None
         self._meter.add(read=length)
         return memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-
-    def tail(self, length: int) -> memoryview:
-        """The last bytes."""
-        return self.read(self.size - length, length)
-
-    def preload(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Nothing: what the stream reads ahead is its own affair."""
-        del ranges
-
-    def arrow(self) -> SeekableRange:
-        """The whole file, seekable."""
-        return SeekableRange(self.read, 0, self.size)
 
     def close(self) -> None:
         """Close the stream."""

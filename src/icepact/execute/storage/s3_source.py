@@ -8,7 +8,7 @@ import pyarrow as pa
 from icepact.execute.storage.base import as_bytes, checked_range
 from icepact.execute.storage.s3_client import Calls, Place
 from icepact.execute.storage.s3_limits import Limits
-from icepact.execute.storage.seekable import SeekableRange
+from icepact.execute.storage.seekable import ReadByPosition
 
 
 def coalesced(ranges: Iterable[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
@@ -50,7 +50,7 @@ class S3Object:
         self.etag = self.etag or etag
 
 
-class S3Source:
+class S3Source(ReadByPosition):
     """One object, with the parts of it that are in memory."""
 
     def __init__(self, origin: S3Object, limits: Limits) -> None:
@@ -94,10 +94,6 @@ class S3Source:
         for offset, length in coalesced(missing, self._limits.gap):
             self._loaded.append(self.origin.fetch(offset, length, piece=self._limits.piece))
             self._starts.append(offset)
-
-    def arrow(self) -> SeekableRange:
-        """The whole object, seekable."""
-        return SeekableRange(self.read, 0, self.size)
 
     def close(self) -> None:
         """Let go of all memory. A sink that still has to copy from here may read on."""

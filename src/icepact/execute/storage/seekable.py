@@ -1,8 +1,32 @@
 """A source as a seekable file, for pyarrow and for request bodies."""
 
 import io
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any
+
+
+class ReadByPosition(ABC):
+    """What sources have in common if they can read a range."""
+
+    path: str
+    size: int
+
+    @abstractmethod
+    def read(self, offset: int, length: int) -> memoryview:
+        """Exactly these bytes, or an error."""
+
+    def tail(self, length: int) -> memoryview:
+        """The last bytes."""
+        return self.read(self.size - length, length)
+
+    def preload(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Nothing, unless a request costs more than what it brings: what is below reads ahead by itself."""
+        del ranges
+
+    def arrow(self) -> "SeekableRange":
+        """The whole file, seekable."""
+        return SeekableRange(self.read, 0, self.size)
 
 
 class SeekableRange(io.RawIOBase):
