@@ -8,7 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from icepact.execute.assemble import task
 from icepact.execute.assemble.kernel import assemble
+from icepact.execute.assemble.task import run_units
 from icepact.execute.assemble.work import UnitReport, UnitWork
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.rewriters.assemble import AssembleRewriter
@@ -138,6 +140,35 @@ def test_an_output_that_cannot_be_looked_at_is_deleted(tmp_path: Path, number: i
         assemble(work, kernel.context, storage, DeleteCache(lambda _: b""), "0")
     assert len(storage.seen) == number + 1
     assert outputs(kernel) == []
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["another try", "the last try"])
+def test_units_of_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: bool) -> None:
+    """The second of three gets no answer: all will be tried again, or it alone has failed."""
+    kernel = Kernel(folder=tmp_path, schema=SCHEMA, writing=COPY)
+    files = [given(kernel.file(f"f{n}", rows_of({ID: [n], S: ["a"]}))) for n in range(3)]
+    works = [
+        UnitWork(unit_id=f"u{n}", inputs=(file,), output=str(tmp_path / f"out-{n}"), max_file_size=2**40)
+        for n, file in enumerate(files)
+    ]
+    storage = Unreadable(1)
+    storage_open = storage.open
+
+    def answers_again(path: str, size: int) -> Source:
+        if "/out-2" in path:
+            return TableStorage.open(storage, path, size)
+        return storage_open(path, size)
+
+    monkeypatch.setattr(storage, "open", answers_again)
+    monkeypatch.setattr(task, "storage_for", lambda *_: storage)
+    reports = run_units(works, kernel.context, "0", last=last)
+    if last:
+        assert [report.failed is None for report in reports] == [True, False, True]
+        assert outputs(kernel) == ["out-0-0-0.parquet", "out-2-0-0.parquet"]
+    else:
+        with pytest.raises(StorageUnavailable):
+            list(reports)
+        assert outputs(kernel) == []
 
 
 # -- nothing is told that is secret -----------------------------------------------------------------

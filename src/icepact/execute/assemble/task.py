@@ -1,8 +1,10 @@
 """The task itself: what Spark calls in a worker process, and what the process keeps between tasks."""
 
+import gc
 import threading
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 
 import pyarrow as pa
 
@@ -25,21 +27,34 @@ _kept: tuple[str, Storage, DeleteCache] | None = None
 def run_units(works: Iterable[UnitWork], context: TaskContext, attempt: str, *, last: bool) -> Iterator[UnitReport]:
     """Rewrite units, one after the other. What a retry can help is raised, unless this was the last chance."""
     storage, cache = _of_run(context)
+    written: list[str] = []
     for work in works:
         try:
-            yield assemble(work, context, storage, cache, attempt)
+            report = _attempted(work, context, storage, cache, attempt)
         except TemporaryError as error:
-            if not last:
+            if not last:  # the next attempt begins with the first unit, and nobody hears of these files
+                for path in written:
+                    with suppress(Exception):
+                        storage.delete(path)
                 raise
-            yield UnitReport(unit_id=work.unit_id, failed=str(error))
-        except _NOBODY_CAN as error:
-            yield UnitReport(unit_id=work.unit_id, failed=str(error) or type(error).__name__)
-        except _ANOTHER_CAN as error:
-            yield UnitReport(unit_id=work.unit_id, refused=one_line(error))
-        except Exception as error:  # another method may know better
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
-            yield UnitReport(unit_id=work.unit_id, refused=f"{type(error).__name__}: {error} ({place})")
+            report = UnitReport(unit_id=work.unit_id, failed=str(error))
+        written += [output.path for output in report.outputs]
+        yield report
+
+
+def _attempted(work: UnitWork, context: TaskContext, storage: Storage, cache: DeleteCache, attempt: str) -> UnitReport:
+    try:
+        return assemble(work, context, storage, cache, attempt)
+    except TemporaryError:
+        raise
+    except _NOBODY_CAN as error:
+        return UnitReport(unit_id=work.unit_id, failed=str(error) or type(error).__name__)
+    except _ANOTHER_CAN as error:
+        return UnitReport(unit_id=work.unit_id, refused=one_line(error))
+    except Exception as error:  # another method may know better
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
+        return UnitReport(unit_id=work.unit_id, refused=f"{type(error).__name__}: {error} ({place})")
 
 
 _NOBODY_CAN = (BrokenDelete, Damaged, FileMissing, FileDamaged, MemoryError)
@@ -50,6 +65,8 @@ _ANOTHER_CAN = (NotAssembled, UnsupportedDelete, pa.ArrowInvalid, pa.ArrowNotImp
 def _of_run(context: TaskContext) -> tuple[Storage, DeleteCache]:
     global _kept
     with _lock:
+        if _kept is None:
+            gc.freeze()  # what was imported stays: Spark searches everything else for garbage after each task
         if _kept is None or _kept[0] != context.run_id:
             storage = storage_for(context.properties, context.credentials)
             _kept = context.run_id, storage, DeleteCache(_Fetch(storage, context.inline_deletes))

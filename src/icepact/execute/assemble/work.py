@@ -92,6 +92,11 @@ class UnitWork:
     max_file_size: int
     """Bytes beyond which a further output is started."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of all inputs."""
+        return sum(file.size for file in self.inputs)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Output:

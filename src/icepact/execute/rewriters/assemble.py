@@ -4,6 +4,7 @@ This is the driver's part: it gathers what tasks need to know, runs units as Spa
 and turns their reports into results. The kernel is in `execute/assemble`.
 """
 
+import heapq
 import json
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -32,10 +33,10 @@ from icepact.model.table import DataFile, DeleteFile
 
 INLINE_DELETES = 10 * 1024**2
 """Bytes of delete data that the driver reads once and sends along; more is read by the tasks."""
-_UNITS_PER_CORE = 2
-_BYTES_PER_CORE = 64 * 1024**2
-"""A job has at least so many units and so many bytes for each core: few enough to show progress, enough to keep
-the cores busy and not to pay for many jobs."""
+_TASKS_PER_CORE = 2
+_BYTES_PER_CORE = 256 * 1024**2
+"""A job has at least so many units, or tasks, and so many bytes for each core: few enough to show progress, enough
+to keep the cores busy and not to pay for many jobs."""
 _LINEAGE_VERSION = 3
 
 
@@ -98,7 +99,7 @@ class AssembleRewriter:
         batches: list[list[Task]] = []
         room = 0
         for task in sorted(tasks, key=lambda task: -task.unit.bytes):
-            if not batches or (room <= 0 and len(batches[-1]) >= _UNITS_PER_CORE * cores):
+            if not batches or (room <= 0 and len(batches[-1]) >= _TASKS_PER_CORE * cores):
                 batches.append([])
                 room = _BYTES_PER_CORE * cores
             batches[-1].append(task)
@@ -109,7 +110,7 @@ class AssembleRewriter:
         """Write the surviving rows of each unit into new files."""
         if self._refusal is not None:
             return [Refused(self._refusal) for _ in tasks]
-        works = [self._work(task, policy) for task in tasks]
+        works = _packed([self._work(task, policy) for task in tasks], _TASKS_PER_CORE * self._spark.defaultParallelism)
         shared, last = self._shared, _attempts(self._spark) - 1
         rdd = self._spark.parallelize(works, len(works))
         try:
@@ -164,6 +165,17 @@ class AssembleRewriter:
             requests=report.requests,
             transferred_bytes=report.transferred_bytes,
         )
+
+
+def _packed(works: Sequence[UnitWork], most: int) -> list[list[UnitWork]]:
+    """The units in so many Spark tasks at most, of about the same size; a task by itself costs a tenth of a second."""
+    bins: list[list[UnitWork]] = [[] for _ in range(min(most, len(works)))]
+    sizes = [(0, number) for number in range(len(bins))]
+    for work in sorted(works, key=lambda work: -work.size):
+        size, number = heapq.heappop(sizes)
+        bins[number].append(work)
+        heapq.heappush(sizes, (size + work.size, number))
+    return bins
 
 
 def _attempts(spark: Any) -> int:

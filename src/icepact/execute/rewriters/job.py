@@ -1,6 +1,6 @@
 """What Spark runs in a worker: it is found there by its name, so it imports only what workers have."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,17 +19,18 @@ Spark keeps workers with another environment apart, so nobody else's are concern
 
 
 class Job:
-    """Rewrites the units of one partition of an RDD."""
+    """Rewrites the units of one partition of an RDD, each element of which is a list of them."""
 
     def __init__(self, shared: Any, last: int) -> None:
         self._shared = shared
         self._last = last
 
-    def __call__(self, works: Iterable[UnitWork]) -> Iterator[UnitReport]:
+    def __call__(self, parts: Iterable[Sequence[UnitWork]]) -> Iterator[UnitReport]:
         """Called by Spark, in the worker."""
         spark = TaskContext.get()
         assert spark is not None
         number = spark.attemptNumber()
         attempt = str(spark.taskAttemptId())
+        works = [work for part in parts for work in part]
         for report in run_units(works, self._shared.value, attempt, last=number >= self._last):
             yield replace(report, retried=number > 0)
