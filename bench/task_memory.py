@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from bench.result import Result
 from icepact.execute.assemble.kernel import assemble
-from icepact.execute.assemble.work import InputFile, TaskContext, UnitWork, Writing
+from icepact.execute.assemble.work import MOST_ROWS, InputFile, TaskContext, UnitWork, Writing
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.parquet.input import Input
 from icepact.execute.rewriters.job import ENVIRONMENT
@@ -133,6 +133,7 @@ def _context(memory: int) -> TaskContext:
         level=None,
         recode=True,
         row_group_bytes=128 * 1024**2,
+        row_group_rows=MOST_ROWS,
         page_bytes=1024**2,
         page_rows=20_000,
         dictionary_bytes=2 * 1024**2,

@@ -32,6 +32,7 @@ _WRITING: Mapping[str, Any] = {
     "blooms": {},
     "bloom_bytes": 1024**2,
     "copy_floor": 8 * 1024**2,
+    "row_group_rows": 32 * 1024**2,
     "fewest_page_rows": 2000,
     "task_memory": 1024**3,
 }

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given as supposing
 from hypothesis import strategies as st
 
-from icepact.execute.assemble import rows as rows_module
 from icepact.execute.assemble import task
 from icepact.execute.assemble import view as view_module
 from icepact.execute.assemble.metrics import cut_upper
@@ -689,10 +688,8 @@ def test_what_is_decoded_beside_joined_pages_fits_into_memory(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("most", [100, 130, 250])
-def test_joined_row_groups_have_no_more_rows_than_the_writer_takes(
-    kernel: Kernel, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    monkeypatch.setattr(rows_module, "_MOST_ROWS", most)
+def test_joined_row_groups_have_no_more_rows_than_wished(tmp_path: Path, most: int) -> None:
+    kernel = Kernel(folder=tmp_path, schema=SCHEMA, writing={**JOIN, "row_group_rows": most})
     files, rows = small_files(kernel, 5, use_dictionary=["s"])
     report = done(kernel, files, rows)
     assert max(group[0].values for group in chunks_of(output(report))) <= most

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from icepact.execute.assemble import extras, rows
+from icepact.execute.assemble import extras
 from tests.support.kernel import COPY, Kernel, column, output, rows_of, stored, struct
 
 MIB = 1024**2
@@ -74,9 +74,8 @@ def test_constants_are_decoded_in_slices(tmp_path: Path) -> None:
 # -- rows -------------------------------------------------------------------------------------------
 
 
-def test_no_row_group_has_more_rows_than_the_writer_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_MOST_ROWS", 100)
-    kernel = Kernel(folder=tmp_path, schema=struct(column(1, "s", "string")))
+def test_no_row_group_has_more_rows_than_wished(tmp_path: Path) -> None:
+    kernel = Kernel(folder=tmp_path, schema=struct(column(1, "s", "string")), writing={"row_group_rows": 100})
     words = [f"w{n}" for n in range(430)]
     files = [
         kernel.file("f", rows_of({WORD: words[:250]}), row_group_size=70),
@@ -87,6 +86,24 @@ def test_no_row_group_has_more_rows_than_the_writer_takes(tmp_path: Path, monkey
     described = pq.read_metadata(output(report))
     assert [described.row_group(n).num_rows for n in range(described.num_row_groups)] == [100, 100, 100, 100, 30]
     assert pq.read_table(output(report))["s"].to_pylist() == words
+
+
+def test_row_groups_that_are_not_compressed_any_more(tmp_path: Path) -> None:
+    """What little the inputs take says nothing of how large they become."""
+    wanted = 200_000
+    writing = {"codec": "uncompressed", "level": None, "recode": True, "row_group_bytes": wanted}
+    kernel = Kernel(folder=tmp_path, schema=struct(column(1, "s", "string")), writing=writing)
+    words = [f"{n}{'x' * 1000}" for n in range(1000)]
+    files = [
+        kernel.file(f"f{n}", rows_of({WORD: words}), compression="zstd", use_dictionary=False, row_group_size=300)
+        for n in range(2)
+    ]
+    assert sum(file.stat().st_size for file in files) < wanted / 2
+    report = kernel.run(*files)
+    described = pq.read_metadata(output(report))
+    sizes = [described.row_group(n).total_byte_size for n in range(described.num_row_groups)]
+    assert len(sizes) in (10, 11)
+    assert max(sizes) <= 1.1 * wanted
 
 
 def test_no_chunk_is_made_up_that_the_writer_would_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

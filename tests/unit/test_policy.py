@@ -71,6 +71,7 @@ def test_the_defaults() -> None:
         compression_level=None,
         recode=False,
         row_group_size=None,
+        row_group_rows=None,
         min_row_group_size=8 * MB,
         min_page_rows=2000,
         task_memory=1024 * MB,
@@ -187,6 +188,7 @@ LAYOUT = {
     "compression_level": 9,
     "recode": True,
     "row_group_size": "64MB",
+    "row_group_rows": 1000,
     "min_row_group_size": "1MB",
     "min_page_rows": 1,
 }

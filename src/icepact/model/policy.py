@@ -79,6 +79,7 @@ class Options(BaseModel):
     compression_level: Annotated[int | None, Field(ge=-100, le=22, description="Level of the codec.")] = None
     recode: Annotated[bool | None, Field(description="Encode row groups of another codec anew.")] = None
     row_group_size: Annotated[OptionalSize, Field(description="Size that new row groups aim at.")] = None
+    row_group_rows: Annotated[int | None, Field(ge=1, description="Most rows of a new row group.")] = None
     min_row_group_size: Annotated[
         OptionalSize, Field(description="Row groups below it are joined instead of copied.")
     ] = None
@@ -126,6 +127,8 @@ class Policy:
     recode: bool
     row_group_size: int | None
     """Bytes; null for what the table's properties say."""
+    row_group_rows: int | None
+    """Null for as many as the size allows."""
     min_row_group_size: int
     """Bytes; smaller row groups are joined, larger ones copied where nothing speaks against it."""
     min_page_rows: int
@@ -158,7 +161,10 @@ class Policy:
         return {**plain, "sources": dict(self.sources)}
 
 
-_ADDED_LATER = ("codec", "compression_level", "recode", "row_group_size", "min_row_group_size", "min_page_rows")
+_ADDED_LATER = (
+    *("codec", "compression_level", "recode", "row_group_size", "row_group_rows", "min_row_group_size"),
+    "min_page_rows",
+)
 """Options that are younger than the first fingerprints: at their default they do not change them."""
 
 

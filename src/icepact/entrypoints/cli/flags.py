@@ -12,8 +12,8 @@ from icepact.model.policy import Options, options
 PLANNING = (
     *("strategy", "target_file_size", "min_file_size", "max_file_size", "min_input_files"),
     *("max_files", "max_bytes", "where", "branch", "rewrite_all"),
-    *("method", "codec", "compression_level", "recode", "row_group_size", "min_row_group_size", "min_page_rows"),
-    "task_memory",
+    *("method", "codec", "compression_level", "recode", "row_group_size", "row_group_rows"),
+    *("min_row_group_size", "min_page_rows", "task_memory"),
 )
 _GLOBAL_WITH_VALUE = ("--catalog", "--catalog-uri", "--catalog-type", "--warehouse", "--config")
 _GLOBAL_SWITCHES = ("--json", "--verbose", "-v")

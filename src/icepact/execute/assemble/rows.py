@@ -12,7 +12,7 @@ from icepact.execute.assemble.errors import NotAssembled, one_line
 from icepact.execute.assemble.output import Outputs
 from icepact.execute.assemble.segments import Segment
 from icepact.execute.assemble.target import Target
-from icepact.execute.assemble.work import Writing
+from icepact.execute.assemble.work import MOST_ROWS, Writing
 from icepact.execute.parquet.assembler import Part
 from icepact.execute.parquet.input import Input, Pick
 from icepact.execute.parquet.joining import Joined
@@ -20,8 +20,6 @@ from icepact.execute.parquet.layout import BOOLEAN
 
 _SHARE = 8
 """Of a task's memory, an eighth holds decoded rows; the rest is for what is being read and written."""
-_MOST_ROWS = 32 * 1024**2
-"""Of a row group: the writer cuts larger ones in two by itself."""
 _DECODED = 3
 """How much larger decoded values are than encoded ones, at first guess."""
 
@@ -53,6 +51,7 @@ class Rows:
         self._outputs = outputs
         self._paths = leaf_paths(encoder.schema)
         self._limit = writing.task_memory // _SHARE
+        self._largest = min(writing.row_group_rows, MOST_ROWS)
         self._width = sum(_width(field.type) for field in encoder.schema)
         self._held = _Held()
         self._known_good: set[int] = set()
@@ -67,20 +66,25 @@ class Rows:
         """Decode a segment's surviving rows."""
         where = segment.where
         self._remember(segment)
-        per_row = where.size / max(1, where.rows)
+        per_row = self._expected_size(segment) / max(1, where.rows)
         fitting = round(self._writing.row_group_bytes / max(1.0, per_row))
         most = max(1, min(self._most_rows(segment), fitting))
         for table in self._decoded(segment, most):
             at = 0
             while at < table.num_rows:
                 room = max(1, round((self._writing.row_group_bytes - self._held.compressed) / max(1.0, per_row)))
-                room = min(room, _MOST_ROWS - self._held.rows)
+                room = min(room, self._largest - self._held.rows)
                 piece = table.slice(at, room)
                 at += piece.num_rows
                 self._hold(piece, per_row * piece.num_rows, partial=piece.num_rows < where.rows)
                 if piece.num_rows == room or self._held.memory >= self._limit:
                     self.flush()
                     self._remember(segment)
+
+    def _expected_size(self, segment: Segment) -> int:
+        """Bytes that a segment takes when it is encoded, if nothing of it is deleted."""
+        where = segment.where
+        return where.uncompressed_size if self._writing.codec == "uncompressed" else where.size
 
     def _most_rows(self, segment: Segment) -> int:
         """Rows of a segment that may be decoded at once."""
@@ -95,13 +99,13 @@ class Rows:
         """
         columns = _worth_joining(segments)
         most = min(map(self._most_rows, segments), default=0)
-        if not columns or any(segment.where.rows > min(most, _MOST_ROWS) for segment in segments):
+        if not columns or any(segment.where.rows > min(most, self._largest) for segment in segments):
             for segment in segments:
                 self.take(segment)
             return
         self.flush()
         for segment in segments:
-            if self._held.memory >= self._limit or self._held.rows + segment.rows > _MOST_ROWS:
+            if self._held.memory >= self._limit or self._held.rows + segment.rows > self._largest:
                 self.flush()
             self._remember(segment)
             own = columns & segment.joinable

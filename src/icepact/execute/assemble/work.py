@@ -7,6 +7,9 @@ from typing import Any
 from icepact.execute.deletes.refs import DeleteRef
 from icepact.model.table import Partition
 
+MOST_ROWS = 32 * 1024**2
+"""Of a new row group, whatever is wished: the writer cuts larger ones in two by itself."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Writing:
@@ -20,6 +23,8 @@ class Writing:
     """True if chunks of another codec are encoded anew instead of copied."""
     row_group_bytes: int
     """Bytes a new row group aims at, compressed."""
+    row_group_rows: int
+    """Most rows of a new row group."""
     page_bytes: int
     page_rows: int
     dictionary_bytes: int

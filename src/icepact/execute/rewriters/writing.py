@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from icepact.execute.assemble.errors import NotAssembled
-from icepact.execute.assemble.work import Writing
+from icepact.execute.assemble.work import MOST_ROWS, Writing
 from icepact.model.errors import BadInput
 from icepact.model.policy import Policy
 
@@ -42,6 +42,7 @@ def writing_of(properties: Mapping[str, str], policy: Policy, ids: Mapping[str, 
         level=_DEFAULT_LEVELS.get(codec) if level is None else level,
         recode=policy.recode,
         row_group_bytes=policy.row_group_size or _number(properties, "row-group-size-bytes", 128 * 1024**2) or 1,
+        row_group_rows=policy.row_group_rows or MOST_ROWS,
         page_bytes=_number(properties, "page-size-bytes", 1024**2) or 1,
         page_rows=_number(properties, "page-row-limit", 20_000) or 1,
         dictionary_bytes=_number(properties, "dict-size-bytes", 2 * 1024**2) or 1,
