@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.cold_start import cold_health
+from bench.encoding import encoding
 from bench.pinning import pinning
 from bench.result import Result
 from bench.rewrite.measure import Wishes, default_heap, run
@@ -26,7 +27,12 @@ class Benchmark(NamedTuple):
     run: Callable[[int], list[Result]]
 
 
-BENCHMARKS = (Benchmark("cold", cold_health), Benchmark("pin", pinning), Benchmark("memory", task_memory))
+BENCHMARKS = (
+    Benchmark("cold", cold_health),
+    Benchmark("pin", pinning),
+    Benchmark("memory", task_memory),
+    Benchmark("encoding", encoding),
+)
 REWRITE = "rewrite"
 DOCS = "docs"
 """Not a benchmark: only writes the page from the results that are kept."""

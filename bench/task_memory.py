@@ -131,6 +131,7 @@ def _context(memory: int) -> TaskContext:
     writing = Writing(
         codec="snappy",
         level=None,
+        level_of_numbers=None,
         recode=True,
         row_group_bytes=128 * 1024**2,
         row_group_rows=MOST_ROWS,

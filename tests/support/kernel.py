@@ -24,6 +24,7 @@ _FILE_PATH, _POSITION = 2147483546, 2147483545
 _WRITING: Mapping[str, Any] = {
     "codec": "zstd",
     "level": 3,
+    "level_of_numbers": 1,
     "recode": False,
     "row_group_bytes": 128 * 1024**2,
     "page_bytes": 1024**2,

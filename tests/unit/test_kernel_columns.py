@@ -1,6 +1,7 @@
 """Columns in the kernel: what the inputs hold in different forms, or do not have at all."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -164,3 +165,34 @@ def test_a_required_child_of_a_struct_that_may_be_null(tmp_path: Path, name: str
     files = [kernel.file(f"f{n}", rows_of({stored(1, "t", held): [{"x": n, "z": 1}, None]})) for n in range(2)]
     found = kernel.rewritten(*files)
     assert found["t"].to_pylist() == [{"x": 0, name: 1}, None, {"x": 1, name: 1}, None]
+
+
+# -- decimals ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(38, 2), pa.decimal256(40, 2), pa.decimal128(18, 2)], ids=str)
+@pytest.mark.parametrize("wanted", ["decimal(18, 2)", "decimal(9, 2)"])
+@pytest.mark.parametrize("way", [{}, COPY], ids=["encode", "copy"])
+def test_decimals_of_a_wider_column(tmp_path: Path, kind: pa.DataType, wanted: str, way: dict[str, Any]) -> None:
+    """Values that fit are kept; one that does not is not made another number."""
+    kernel = Kernel(folder=tmp_path, schema=struct(column(1, "d", wanted)), writing=way)
+    field = stored(1, "d", kind)
+    fits, too_large = [Decimal("-12345.67"), None, Decimal("0.01")], Decimal("1234567890123456.78")
+    good = [kernel.file(f"f{n}", rows_of({field: fits})) for n in range(2)]
+    assert kernel.rewritten(*good)["d"].to_pylist() == fits * 2
+    bad = kernel.file("bad", rows_of({field: [*fits, too_large]}))
+    if wanted == "decimal(18, 2)":
+        assert kernel.rewritten(good[0], bad)["d"].to_pylist() == [*fits, *fits, too_large]
+    else:
+        assert kernel.run(good[0], bad).refused is not None
+    if kind.precision > 18:
+        huge = kernel.file("huge", rows_of({field: [*fits, Decimal("123456789012345678901.23")]}))
+        assert kernel.run(good[0], huge).refused is not None
+
+
+def test_a_default_with_more_digits_than_its_type(tmp_path: Path) -> None:
+    kernel = Kernel(
+        folder=tmp_path, schema=struct(column(1, "id", "long"), column(2, "d", "decimal(9, 2)", default="1.239"))
+    )
+    files = [kernel.file(f"f{n}", rows_of({stored(1, "id", pa.int64()): [n]})) for n in range(2)]
+    assert kernel.run(*files).refused is not None

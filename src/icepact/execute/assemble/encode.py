@@ -16,6 +16,7 @@ from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.target import Target
 from icepact.execute.assemble.work import Writing
 from icepact.execute.parquet.input import Input, Pieces
+from icepact.execute.parquet.layout import BYTE_ARRAY, FIXED
 from icepact.execute.parquet.schema import Logical, same_levels
 
 _BATCH = 4096
@@ -24,6 +25,8 @@ _BYTES_OF_VALUE = 512
 """A page is ended between batches only: small pages need small batches, in case values are large."""
 _HELD_AS_STORED: frozenset[Logical] = frozenset({("uuid",), ("decimal",)})
 """What is written without saying what it means: the physical type says enough, and the footer is written by us."""
+_LOOK = 8192
+"""Rows that are looked at before asking whether all values of a dictionary were seen."""
 _LARGEST_OF_ROWS = 0.6
 """A dictionary with more entries per row than this saves nothing."""
 
@@ -56,11 +59,18 @@ class Encoder:
         self._writing = writing
         fields = zip(target.arrow, target.fields, strict=True)
         self.schema = pa.schema([field.with_name(column_name(told["id"])) for field, told in fields])
+        self._levels: int | dict[str, int] | None = writing.level
+        if writing.level is not None and writing.level_of_numbers is not None:
+            kinds = zip(leaf_paths(self.schema), target.leaves, strict=True)
+            self._levels = {
+                path: writing.level if leaf.physical in (BYTE_ARRAY, FIXED) else writing.level_of_numbers
+                for path, leaf in kinds
+            }
 
     def encode(self, table: pa.Table, dictionaries: frozenset[str], encodings: Mapping[str, str]) -> Input:
         """One row group. `dictionaries` and `encodings` say how the sources held their columns, by path."""
         columns, fields, in_dictionary = [], [], set(dictionaries)
-        for name, column in zip(table.column_names, table.unify_dictionaries().columns, strict=True):
+        for name, column in zip(table.column_names, _pruned(table).columns, strict=True):
             field = self.schema.field(name)
             if not pa.types.is_dictionary(column.type):
                 columns.append(column)
@@ -114,7 +124,7 @@ class Encoder:
         return {
             "version": "2.6",
             "compression": "none" if writing.codec == "uncompressed" else writing.codec.removesuffix("_raw"),
-            "compression_level": writing.level,
+            "compression_level": self._levels,
             "use_dictionary": sorted(dictionaries),
             "column_encoding": plain or None,
             "store_schema": False,
@@ -131,7 +141,8 @@ class Encoder:
         for mine, number in zip(encoded.footer.leaves, leaves, strict=True):
             wanted = self._target.leaves[number]
             alike = mine.physical == wanted.physical and mine.length == wanted.length and same_levels(mine, wanted)
-            if not alike or (mine.logical != wanted.logical and wanted.logical[:1] not in _HELD_AS_STORED):
+            silent = mine.logical == () and wanted.logical[:1] in _HELD_AS_STORED
+            if not alike or (mine.logical != wanted.logical and not silent):
                 raise NotAssembled(f"{b'.'.join(wanted.path).decode()} cannot be encoded as Iceberg wants it")
 
 
@@ -141,10 +152,10 @@ def _distinct(chance: float, expected: int, rows: int, most_bytes: int) -> int:
     return max(1, min(expected, rows, int(8 * most_bytes / bits_per_value)))
 
 
-def pruned(table: pa.Table) -> pa.Table:
-    """Dictionaries with only the values that are in use."""
+def _pruned(table: pa.Table) -> pa.Table:
+    """Dictionaries with only the values in use, one for all chunks of a column."""
     columns = [_pruned_column(c) if pa.types.is_dictionary(c.type) else c for c in table.columns]
-    return pa.table(columns, names=table.column_names)
+    return pa.table(columns, names=table.column_names).unify_dictionaries()
 
 
 def _pruned_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -156,9 +167,10 @@ def _pruned_chunk(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
     indices = chunk.indices
     valid = indices.drop_null().to_numpy() if indices.null_count else indices.to_numpy()
     used = np.zeros(len(chunk.dictionary), dtype=bool)
-    used[valid] = True
-    if used.all():
-        return chunk
+    for at in range(0, len(valid), _LOOK):
+        used[valid[at : at + _LOOK]] = True
+        if used.all():
+            return chunk
     places = np.cumsum(used, dtype=np.int32) - 1
     mask = indices.is_null().to_numpy(zero_copy_only=False) if indices.null_count else None
     filled = indices.fill_null(0).to_numpy() if indices.null_count else valid

@@ -1,7 +1,7 @@
 """One unit from beginning to end: open, decide, copy or encode, write."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -25,6 +25,8 @@ _MOST_CHUNKS = 50_000
 """Column chunks of a unit whose footers are held at once."""
 _MOST_OPEN = 100
 """Inputs that are open at once."""
+_SHARE = 4
+"""Of a task's memory, a quarter holds small files that wait."""
 
 
 def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: DeleteCache, attempt: str) -> UnitReport:
@@ -77,11 +79,12 @@ def _looked_at(work: UnitWork, context: TaskContext, storage: Storage) -> _Looke
     target = make_target(context.schema, lineage=context.lineage)
     views: dict[str, View] = {}
     closed: set[str] = set()
+    ids = {field["id"] for field in target.fields}
     required = {field["id"] for field in target.fields if field["required"]}
     try:
         for file in work.inputs:
             view = views[file.path] = _opened(file, storage, target, context)
-            if view.never_null <= required or len(work.inputs) * len(target.leaves) > _MOST_CHUNKS:
+            if view.never_null & ids <= required or len(work.inputs) * len(target.leaves) > _MOST_CHUNKS:
                 return _Looked(target, views, frozenset(closed))
             if file.size < context.writing.copy_floor or len(views) > _MOST_OPEN:
                 view.source.close()  # it is opened again when its turn comes; only its footer is held
@@ -163,7 +166,7 @@ class _Unit:
                 yield segment
             self.rows_deleted += file.rows - survived
             self._current = None
-            if not any(segment.view is view for segment in self._waiting):
+            if not self._waiting or self._waiting[-1].view is not view:
                 self._close(view)
 
     def _close(self, view: View) -> None:
@@ -171,6 +174,7 @@ class _Unit:
         if self._walk or view not in self._copied_from:
             view.source.close()
             self._open.remove(view)
+            self._views.pop(view.file.path, None)
 
     def _do(self, segment: Segment) -> None:
         if segment.copied:
@@ -185,7 +189,8 @@ class _Unit:
 
     def _wait(self, segment: Segment) -> None:
         """Small row groups wait for others to become a large one with."""
-        if self._waiting_bytes + segment.where.size > self._context.writing.row_group_bytes:
+        writing = self._context.writing
+        if self._waiting_bytes + segment.where.size > min(writing.row_group_bytes, writing.task_memory // _SHARE):
             self._settle()
         if segment.view not in self._copied_from or self._walk:
             segment.view.hold()
@@ -202,8 +207,7 @@ class _Unit:
         alone = len(waiting) == 1 and self._rows.empty and waiting[0].keep is None
         if alone and copyable(waiting[0].view, waiting[0].group, walk=self._walk):
             self._copy(waiting[0])
-        elif self._rows.empty or size >= self._context.writing.copy_floor:
-            self._copied_from |= {segment.view for segment in waiting if not segment.view.held}
+        elif self._may_join(waiting) and (self._rows.empty or size >= self._context.writing.copy_floor):
             self._rows.join(waiting)
         else:
             for segment in waiting:
@@ -212,9 +216,14 @@ class _Unit:
             if view is not self._current:
                 self._close(view)
 
+    def _may_join(self, waiting: Sequence[Segment]) -> bool:
+        """Where the store copies by itself, pages that are not in memory would cost a request for each chunk."""
+        return self._walk or all(segment.view.held for segment in waiting)
+
     def _copy(self, segment: Segment) -> None:
         view = segment.view
-        self._copied_from.add(view)
+        if not view.held:
+            self._copied_from.add(view)
         place_of = {place: n for n, place in enumerate(view.leaf_of) if place is not None}
         sorting = sorting_columns(segment.where, place_of)
         self._outputs.add(segment.where.rows, picks(view, segment.group, self._encoder), sorting)

@@ -33,7 +33,7 @@ class Outputs:
     def add(self, rows: int, parts: Sequence[Part], sorting: list[Fields] | None = None) -> None:
         """Add a row group."""
         size = sum(part.chunk.size for part in parts)
-        if self._assembler is not None and self._assembler.size + size > self._largest:
+        if self._assembler is not None and self._assembler.size_with(size) > self._largest:
             self.finish()
         if self._assembler is None:
             self._assembler = Assembler(

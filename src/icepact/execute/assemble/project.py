@@ -36,20 +36,22 @@ def _primitive(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
             return column
         column = column.cast(column.type.value_type)
     if decimal := decimal_of(kind):
-        return _decimals(column, wanted, scale=decimal[1])
+        return _decimals(column, wanted, *decimal)
     if column.type.equals(wanted):
         return column
     return column.cast(_by_way_of(column.type, wanted)).cast(wanted)
 
 
-def _decimals(column: pa.ChunkedArray, wanted: pa.DataType, *, scale: int) -> pa.ChunkedArray:
-    """Decimals as they are held: short ones as their unscaled numbers."""
+def _decimals(column: pa.ChunkedArray, wanted: pa.DataType, precision: int, scale: int) -> pa.ChunkedArray:
+    """Decimals as they are held: short ones as their unscaled numbers. What does not fit is refused."""
     if not pa.types.is_decimal(column.type):
         raise NotAssembled("a column that should hold decimals does not say so")
     if pa.types.is_decimal(wanted):
         return column.cast(wanted)
-    if column.type.scale != scale or not pa.types.is_decimal128(column.type):
-        column = column.cast(pa.decimal128(38, scale))
+    if column.type.scale != scale or column.type.precision > precision:
+        column = column.cast(pa.decimal128(precision, scale))
+    if not pa.types.is_decimal128(column.type):
+        column = column.cast(pa.decimal128(column.type.precision, scale))
     return pa.chunked_array([_unscaled(chunk) for chunk in column.chunks], type=pa.int64()).cast(wanted)
 
 

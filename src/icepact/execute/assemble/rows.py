@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from icepact.execute.assemble.decode import Decoder, in_dictionary, named_encoding
-from icepact.execute.assemble.encode import Encoder, leaf_paths, pruned
+from icepact.execute.assemble.encode import Encoder, leaf_paths
 from icepact.execute.assemble.errors import NotAssembled, one_line
 from icepact.execute.assemble.output import Outputs
 from icepact.execute.assemble.segments import Segment
-from icepact.execute.assemble.target import Target
+from icepact.execute.assemble.target import ROW_ID, Target
 from icepact.execute.assemble.work import MOST_ROWS, Writing
 from icepact.execute.parquet.assembler import Part
 from icepact.execute.parquet.input import Input, Pick
@@ -30,8 +30,6 @@ class _Held:
 
     tables: list[pa.Table] = field(default_factory=list)
     rows: int = 0
-    partial: bool = False
-    """True if some rows of a source are missing: its dictionaries may hold values that no row has."""
     memory: int = 0
     compressed: float = 0.0
     in_dictionary: Counter[int] = field(default_factory=Counter)
@@ -76,7 +74,7 @@ class Rows:
                 room = min(room, self._largest - self._held.rows)
                 piece = table.slice(at, room)
                 at += piece.num_rows
-                self._hold(piece, per_row * piece.num_rows, partial=piece.num_rows < where.rows)
+                self._hold(piece, per_row * piece.num_rows)
                 if piece.num_rows == room or self._held.memory >= self._limit:
                     self.flush()
                     self._remember(segment)
@@ -142,12 +140,11 @@ class Rows:
                 self._held.joined[number].append(Pick(encoded, 0, used))
                 used += 1
         rest = table.drop_columns(fresh)
-        self._hold(rest, segment.where.size, partial=segment.keep is not None)
+        self._hold(rest, segment.where.size)
         self._held.rows += segment.rows - rest.num_rows  # a table without columns has no rows
 
-    def _hold(self, table: pa.Table, compressed: float, *, partial: bool) -> None:
+    def _hold(self, table: pa.Table, compressed: float) -> None:
         held = self._held
-        held.partial |= partial
         held.tables.append(table)
         held.rows += table.num_rows
         held.memory += table.nbytes
@@ -156,6 +153,9 @@ class Rows:
     def _remember(self, segment: Segment) -> None:
         """How the source holds its columns decides how the output does."""
         for number, place in enumerate(segment.view.leaf_of):
+            if self._target.leaves[number].field_id == ROW_ID:  # all differ, and mostly by one
+                self._held.encodings[number] = "DELTA_BINARY_PACKED"
+                continue
             if place is None:
                 self._held.in_dictionary[number] += 1
                 continue
@@ -186,7 +186,7 @@ class Rows:
         encodings = {self._paths[n]: held.encodings[n] for n in leaves if n in held.encodings}
         table = _one_table(held.tables)
         held.tables.clear()
-        encoded = self._encoder.encode(pruned(table) if held.partial else table, dictionaries, encodings)
+        encoded = self._encoder.encode(table, dictionaries, encodings)
         return self._checked(encoded, leaves, held.rows)
 
     def _checked(self, encoded: Input, leaves: Sequence[int], rows: int) -> Input:

@@ -4,14 +4,13 @@ import datetime
 import math
 import uuid
 from collections.abc import Callable
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from icepact.execute.assemble.target import arrow_type, decimal_of
-
-_EXACT = Context(prec=100)
+from icepact.execute.deletes.kinds import comparable
 
 
 def scalar_of(value: Any, kind: Any) -> pa.Scalar:
@@ -25,9 +24,9 @@ def scalar_of(value: Any, kind: Any) -> pa.Scalar:
 def _parsed(value: Any, kind: Any) -> Any:
     if not isinstance(kind, str):
         return _nested(value, kind)
-    if decimal := decimal_of(kind):
+    if decimal_of(kind):
         number = Decimal(str(value))
-        return number if pa.types.is_decimal(arrow_type(kind)) else int(number.scaleb(decimal[1], _EXACT))
+        return number if pa.types.is_decimal(arrow_type(kind)) else comparable(kind, number)
     parse = _PARSERS.get(kind.split("[")[0])
     return value if parse is None else parse(value)
 

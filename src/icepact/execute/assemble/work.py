@@ -19,6 +19,8 @@ class Writing:
     """Name as in `layout.CODECS`."""
     level: int | None
     """Of the codec; null for its own default."""
+    level_of_numbers: int | None
+    """The same, for columns of numbers."""
     recode: bool
     """True if chunks of another codec are encoded anew instead of copied."""
     row_group_bytes: int

@@ -17,6 +17,8 @@ from icepact.execute.parquet.schema import Leaf, leaves, tree
 from icepact.execute.parquet.thrift import Fields
 
 _MOST_ORDINALS = 32767
+_BYTES_PER_CHUNK = 100
+_BYTES_PER_PAGE = 10
 
 
 class Sink(Protocol):
@@ -128,10 +130,10 @@ class Assembler:
         self.copied_bytes = 0
         self.appended_bytes = 0
 
-    @property
-    def size(self) -> int:
-        """Bytes of all chunks so far, those that wait included."""
-        return self.copied_bytes + self.appended_bytes
+    def size_with(self, more: int) -> int:
+        """About how large the file becomes with a further row group of so many bytes, footer and indexes included."""
+        described = sum(_described(placed) for group in self._groups[-1:] for placed in group.placed)
+        return self.copied_bytes + self.appended_bytes + more + described * (len(self._groups) + 1)
 
     @property
     def rows(self) -> int:
@@ -197,6 +199,8 @@ class Assembler:
             self._begin()
             at = self._sink.position
             self._sink.append(source.read(start, size))
+            if self._sink.position != at + size:
+                raise AssertionError("a chunk is not as long as it says")
             return at
         run = self._run
         if run is not None and run[0] is source and run[1] + run[2] == start:
@@ -292,6 +296,13 @@ class Assembler:
 
 def _in_memory(part: Part) -> bool:
     return all(isinstance(found.source, Memory) for found in part.ranges)
+
+
+def _described(placed: _Placed) -> int:
+    """About how many bytes tell of a chunk: in the footer, and in the page indexes."""
+    statistics = sum(len(placed.statistics.get(number, b"")) for number in (5, 6))
+    pages = 0 if placed.pages is None else _BYTES_PER_PAGE * len(placed.pages[1])
+    return _BYTES_PER_CHUNK + statistics + pages + len(placed.index or b"")
 
 
 def _taken(part: Part) -> _Placed:

@@ -109,6 +109,7 @@ class HeldFile(Memory):
     def __init__(self, path: str, data: Any) -> None:
         super().__init__(data)
         self.path = path
+        self._closed = False
 
     def preload(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Nothing: it is all here."""
@@ -118,8 +119,15 @@ class HeldFile(Memory):
         """The whole file, as pyarrow reads it."""
         return pa.BufferReader(self._data)
 
+    def read(self, offset: int, length: int) -> memoryview:
+        """Exactly these bytes."""
+        if self._closed:
+            raise ValueError(f"{self.path} is closed")
+        return super().read(offset, length)
+
     def close(self) -> None:
         """Let go of it."""
+        self._closed = True
         self._data = memoryview(b"")
 
 
@@ -166,7 +174,7 @@ class Input:
     def bloom(self, chunk: Chunk) -> bytes | memoryview | None:
         """A chunk's bloom filter with its header."""
         found = bloom_range(self.source.read, chunk, self.footer.start)
-        return None if found is None else self.source.read(*found)
+        return None if found is None else bytes(self.source.read(*found))
 
     def _near_footer(self, offset: int, length: int) -> bytes | memoryview | None:
         """Bytes of the region between the row groups and the footer, which is fetched as a whole."""
@@ -174,7 +182,8 @@ class Input:
             return None
         if self._indexes is None:
             start = min((r[0] for r in self._index_ranges), default=self.footer.start)
-            self._indexes = start, self.source.read(start, self.footer.start - start)
+            # a copy: a slice would keep all of a file in memory that is held as a whole
+            self._indexes = start, bytes(self.source.read(start, self.footer.start - start))
         start, data = self._indexes
         return data[offset - start : offset - start + length] if offset >= start else None
 

@@ -6,6 +6,7 @@ and turns their reports into results. The kernel is in `execute/assemble`.
 
 import heapq
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
@@ -38,6 +39,7 @@ _BYTES_PER_CORE = 256 * 1024**2
 """A job has at least so many units, or tasks, and so many bytes for each core: few enough to show progress, enough
 to keep the cores busy and not to pay for many jobs."""
 _LINEAGE_VERSION = 3
+_lock = threading.Lock()
 
 
 class AssembleRewriter:
@@ -69,9 +71,10 @@ class AssembleRewriter:
                 raise
             return f"a table property is odd: {error}"
         ship_package(self._spark)
-        self._environment = {k: v for k, v in ENVIRONMENT.items() if k not in self._spark.environment}
-        self._spark.environment.update(self._environment)
         self._shared = self._spark.broadcast(shared)
+        with _lock:  # others may be reading it: it is replaced, not changed
+            self._environment = {k: v for k, v in ENVIRONMENT.items() if k not in self._spark.environment}
+            self._spark.environment = {**self._spark.environment, **self._environment}
         return None
 
     def _inline(self, facts: WriteFacts) -> dict[tuple[str, int | None], bytes]:
@@ -88,8 +91,9 @@ class AssembleRewriter:
 
     def close(self) -> None:
         """Take back what was sent to the workers: it holds secrets. Jobs of others have their own workers again."""
-        for name in self._environment:
-            self._spark.environment.pop(name, None)
+        with _lock:
+            before = self._spark.environment
+            self._spark.environment = {k: v for k, v in before.items() if k not in self._environment}
         if self._shared is not None:
             self._shared.destroy()
 

@@ -14,8 +14,8 @@ ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(32 * 1024**2),
     "MALLOC_TRIM_THRESHOLD_": str(64 * 1024**2),
 }
-"""Of our workers: memory that was let go of is used again instead of being returned and fetched anew for every page.
-Spark keeps workers with another environment apart, so nobody else's are concerned."""
+"""Of Python workers during a run: memory that was let go of is used again, instead of being returned and fetched
+anew for every page. Spark keeps workers with another environment apart from those it had before."""
 
 
 class Job:

@@ -19,6 +19,8 @@ LEVELS = {
 """Codecs that Spark can read, and their levels; a level for a codec that has none means nothing."""
 _DEFAULT_LEVELS = {"zstd": 3}
 """What Iceberg's own writer takes."""
+_DEFAULT_LEVELS_OF_NUMBERS = {"zstd": 1}
+"""Numbers take as much space at level 1 as at level 3, give or take some percent, and a fifth less time."""
 _BLOOM_ENABLED = f"{_PREFIX}bloom-filter-enabled.column."
 _BLOOM_CHANCE = f"{_PREFIX}bloom-filter-fpp.column."
 _BLOOM_DISTINCT = f"{_PREFIX}bloom-filter-ndv.column."
@@ -40,6 +42,7 @@ def writing_of(properties: Mapping[str, str], policy: Policy, ids: Mapping[str, 
     return Writing(
         codec=codec,
         level=_DEFAULT_LEVELS.get(codec) if level is None else level,
+        level_of_numbers=_DEFAULT_LEVELS_OF_NUMBERS.get(codec) if level is None else level,
         recode=policy.recode,
         row_group_bytes=policy.row_group_size or _number(properties, "row-group-size-bytes", 128 * 1024**2) or 1,
         row_group_rows=policy.row_group_rows or MOST_ROWS,
