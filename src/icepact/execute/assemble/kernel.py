@@ -26,7 +26,7 @@ _MOST_CHUNKS = 50_000
 _MOST_OPEN = 100
 """Inputs that are open at once."""
 _SHARE = 4
-"""Of a task's memory, a quarter holds small files that wait."""
+"""Of a task's memory, a quarter holds small files that were looked at, and a quarter those that wait."""
 
 
 def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: DeleteCache, attempt: str) -> UnitReport:
@@ -79,6 +79,7 @@ def _looked_at(work: UnitWork, context: TaskContext, storage: Storage) -> _Looke
     target = make_target(context.schema, lineage=context.lineage)
     views: dict[str, View] = {}
     closed: set[str] = set()
+    held = 0
     ids = {field["id"] for field in target.fields}
     required = {field["id"] for field in target.fields if field["required"]}
     try:
@@ -86,7 +87,11 @@ def _looked_at(work: UnitWork, context: TaskContext, storage: Storage) -> _Looke
             view = views[file.path] = _opened(file, storage, target, context)
             if view.never_null & ids <= required or len(work.inputs) * len(target.leaves) > _MOST_CHUNKS:
                 return _Looked(target, views, frozenset(closed))
-            if file.size < context.writing.copy_floor or len(views) > _MOST_OPEN:
+            if held + file.size <= context.writing.task_memory // _SHARE:
+                view.hold()
+            if view.held:
+                held += file.size
+            elif file.size < context.writing.copy_floor or len(views) > _MOST_OPEN:
                 view.source.close()  # it is opened again when its turn comes; only its footer is held
                 closed.add(file.path)
     except BaseException:
