@@ -176,8 +176,6 @@ class Rows:
             encoded = self._encoded(held, rest)
             parts |= {number: Pick(encoded, 0, n) for n, number in enumerate(rest)}
         self._outputs.add(held.rows, [parts[number] for number in range(len(self._target.leaves))])
-        parts.clear()
-        pa.default_memory_pool().release_unused()  # or the peak would be that of all phases together
 
     def _encoded(self, held: _Held, leaves: Sequence[int]) -> Input:
         """The decoded columns as one row group; they make up these leaves of the target."""
