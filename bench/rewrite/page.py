@@ -3,11 +3,13 @@
 from pathlib import Path
 
 from bench.encoding import as_markdown as profile_as_markdown
-from bench.rewrite.report import as_markdown
+from bench.rewrite.report import as_markdown, summary
 from bench.rewrite.results import load
 from bench.rewrite.workloads import CP_BAR, CP_SCALE, SCANS_BAR, WORKLOADS
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+README = PAGE.parents[1] / "README.md"
+_BEGIN, _END = "<!-- figures: written by `make bench` -->", "<!-- end of figures -->"
 
 _TEXT = """\
 # Benchmarks
@@ -84,8 +86,8 @@ is in, and single workloads are added to the others.
 """
 
 
-def write_page(results: Path, page: Path = PAGE) -> None:
-    """Write the page from what is kept."""
+def write_page(results: Path, page: Path = PAGE, readme: Path = README) -> None:
+    """Write the page, and the figures in the README, from what is kept."""
     listed = "\n".join(
         ["| | table | bar |", "|---|---|---|", *(f"| {w.name} | {w.title} | {w.bar:g} |" for w in WORKLOADS)]
     )
@@ -98,3 +100,6 @@ def write_page(results: Path, page: Path = PAGE) -> None:
         cp_scale=CP_SCALE,
     )
     page.write_text(text)
+    before, begin, rest = readme.read_text().partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    readme.write_text(f"{before}{begin}\n\n{summary(load(results))}\n\n{end}{after}")

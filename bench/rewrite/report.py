@@ -239,6 +239,20 @@ def as_text(results: Sequence[Measured]) -> str:
     return "\n\n".join(parts)
 
 
+def summary(results: Sequence[Measured], scale: float = 1.0) -> str:
+    """The speed-ups alone, at one scale, for the README."""
+    rows = []
+    for measured in results:
+        speed = next((f for f in figures(measured) if f.at_least), None)
+        if measured.scale == scale and speed is not None:
+            seconds = [f"{_seconds(_good(measured, side)):.1f} s" for side in (Side.SPARK, Side.ICEPACT)]
+            rows.append((_BY_NAME[measured.workload].title, *seconds, f"{speed.ratio.median:.1f} times"))
+    if not rows:
+        return "Nothing has been measured yet."
+    head = ("a table of 1 GB", "Spark's `rewrite_data_files`", "icepact", "faster")
+    return Table(title="", head=head, rows=tuple(rows)).as_markdown()
+
+
 def as_markdown(results: Sequence[Measured]) -> str:
     """All tables for the docs, by scale."""
     parts = []
