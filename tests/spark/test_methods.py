@@ -112,7 +112,7 @@ def test_rows_stay(
     assert delete_files(spark, table) == []
     if way != "spark":
         manifests_agree(spark, table)
-    if way == "join":
+    if way == "join" and deletes != "both":  # which touch most row groups: then nothing is worth joining
         assert 0 < outcome.copied_bytes < outcome.encoded_bytes + outcome.copied_bytes
 
 
