@@ -93,8 +93,8 @@ def _print(results: list[Result], measured: list[Measured], *, as_json: bool) ->
         print(json.dumps({"results": [r._asdict() for r in results], "rewrite": ratios}, indent=2))
         return
     for r in results:
-        verdict = "met" if r.value <= r.bar else "MISSED"
-        print(f"{r.what}: {r.value:.2f} {r.unit} (bar {r.bar:g}, {verdict}); {r.detail}")
+        verdict = "" if r.bar is None else f" (bar {r.bar:g}, {'met' if r.value <= r.bar else 'MISSED'})"
+        print(f"{r.what}: {r.value:.2f} {r.unit}{verdict}; {r.detail}")
     if measured:
         print(as_text(measured))
 

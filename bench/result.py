@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 
 class Result(NamedTuple):
-    """One figure and the bar it should stay under."""
+    """One figure and the bar it should stay under, if it has one."""
 
     what: str
     value: float
     unit: str
-    bar: float
+    bar: float | None
     detail: str
