@@ -17,9 +17,11 @@ from icepact.execute.parquet.input import Input, Memory, Pick
 from icepact.execute.parquet.layout import (
     BLOOM_HEADER,
     BOOLEAN,
+    BYTE_STREAM_SPLIT,
     DATA_PAGE,
     DATA_PAGE_V2,
     DOUBLE,
+    FIXED,
     FLOAT,
     INT32,
     INT64,
@@ -69,6 +71,15 @@ def duckdb_sums(rows: Sequence[Rows], columns: Sequence[str]) -> tuple[int, ...]
     sums = ", ".join(["count(*)", *(f'count("{name}"), sum(hash("{name}")::hugeint)' for name in columns)])
     found: list[tuple[int, ...]] = duckdb.sql(f"select {sums} from ({' union all '.join(parts)})").fetchall()
     return found[0]
+
+
+def beyond_duckdb(data: bytes) -> Iterator[str]:
+    """Columns of a file that DuckDB cannot read: it splits the bytes of numbers only."""
+    footer = Input(Memory(data)).footer
+    for group in footer.row_groups:
+        for leaf, chunk in zip(footer.leaves, group.chunks, strict=True):
+            if leaf.physical == FIXED and BYTE_STREAM_SPLIT in chunk.encodings:
+                yield leaf.path[0].decode()
 
 
 # -- the whole file -------------------------------------------------------------------------------------------

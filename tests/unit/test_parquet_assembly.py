@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from icepact.execute.parquet.assembler import Assembled, Assembler, Sink
 from icepact.execute.parquet.input import Input, Memory, Pick, sorting_columns
-from icepact.execute.parquet.layout import BYTE_STREAM_SPLIT, FIXED
 from icepact.execute.parquet.schema import Node
 from icepact.execute.parquet.thrift import Fields
 from tests.support.parquet_files import FileSink, PartsSink, Stored, Written, rows_of, schemas, write
@@ -21,6 +20,7 @@ from tests.support.parquet_files import settings as any_settings
 from tests.support.parquet_judges import (
     CREATED_BY,
     Rows,
+    beyond_duckdb,
     described_well,
     duckdb_sums,
     same_chunk,
@@ -186,19 +186,10 @@ def judge(data: bytes, making: Making, assembled: Assembled) -> None:
     statistics_hold(data)
 
 
-def _beyond_duckdb(file: Written) -> Iterator[str]:
-    """Columns that DuckDB cannot read: it splits the bytes of numbers only."""
-    footer = Input(Memory(file.data)).footer
-    for group in footer.row_groups:
-        for leaf, chunk in zip(footer.leaves, group.chunks, strict=True):
-            if leaf.physical == FIXED and BYTE_STREAM_SPLIT in chunk.encodings:
-                yield leaf.path[0].decode()
-
-
 def judge_with_duckdb(case: Case, folder: Path) -> None:
     """DuckDB finds in the output what it finds in the inputs."""
     named = {f"new name {place}": f"c{column}" for place, column in enumerate(case.order) if column >= 0}
-    beyond = {name for file in case.files for name in _beyond_duckdb(file)}
+    beyond = {name for file in case.files for name in beyond_duckdb(file.data)}
     columns = {new: old for new, old in named.items() if old not in beyond}
     rows = []
     for number, file in enumerate(case.files):

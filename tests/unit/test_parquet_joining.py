@@ -4,7 +4,7 @@ import io
 import itertools
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -21,12 +21,10 @@ from icepact.execute.parquet.footer import Chunk
 from icepact.execute.parquet.input import HeldFile, Input, Memory, Pick
 from icepact.execute.parquet.joining import Joined, may_join
 from icepact.execute.parquet.layout import (
-    BYTE_STREAM_SPLIT,
     CODECS,
     COLUMN_INDEX,
     DATA_PAGE_V2,
     FILE_META,
-    FIXED,
     OFFSET_INDEX,
     PLAIN,
     RLE,
@@ -36,7 +34,15 @@ from icepact.execute.parquet.thrift import I64, Fields, read_struct
 from tests.support.parquet_bent import Raw, bent, encode, footer_of, meta_of, walk, with_footer
 from tests.support.parquet_files import FileSink, PartsSink, Settings, Stored, Written, plain, rows_of, schemas, write
 from tests.support.parquet_files import settings as any_settings
-from tests.support.parquet_judges import CREATED_BY, Rows, described_well, duckdb_sums, same_rows, statistics_hold
+from tests.support.parquet_judges import (
+    CREATED_BY,
+    Rows,
+    beyond_duckdb,
+    described_well,
+    duckdb_sums,
+    same_rows,
+    statistics_hold,
+)
 
 ZSTD = CODECS["zstd"]
 STRANGE = Raw(I64, b"\x0a")
@@ -284,18 +290,9 @@ def _at(data: bytes, where: tuple[int, int]) -> bytes:
     return data[where[0] : where[0] + where[1]]
 
 
-def _beyond_duckdb(file: Written) -> Iterator[str]:
-    """Columns that DuckDB cannot read: it splits the bytes of numbers only."""
-    footer = Input(Memory(file.data)).footer
-    for group in footer.row_groups:
-        for leaf, chunk in zip(footer.leaves, group.chunks, strict=True):
-            if leaf.physical == FIXED and BYTE_STREAM_SPLIT in chunk.encodings:
-                yield leaf.path[0].decode()
-
-
 def judge_with_duckdb(case: Case, folder: Path) -> None:
     """DuckDB finds in the output what it finds in the inputs."""
-    beyond = {name for file in case.files for name in _beyond_duckdb(file)}
+    beyond = {name for file in case.files for name in beyond_duckdb(file.data)}
     columns = [name for name in case.expected.column_names if name not in beyond]
     paths = [folder / f"input-{number}.parquet" for number in range(len(case.files))]
     for path, file in zip(paths, case.files, strict=True):

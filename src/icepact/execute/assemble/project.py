@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.reading import inside
 from icepact.execute.assemble.target import arrow_type, decimal_of
+from icepact.execute.deletes.columns import decimal_halves
 from icepact.execute.parquet.schema import Node
 from icepact.model.schema import parts_of
 
@@ -57,9 +58,10 @@ def _decimals(column: pa.ChunkedArray, wanted: pa.DataType, precision: int, scal
 
 def _unscaled(array: pa.Decimal128Array) -> pa.Array:
     """The lower half of each number: the upper one has nothing but the sign."""
-    halves = np.frombuffer(array.buffers()[1] or b"", dtype=np.int64)
-    low = np.ascontiguousarray(halves[2 * array.offset : 2 * (array.offset + len(array)) : 2])
-    return pa.array(low, mask=array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None)
+    low, _ = decimal_halves(array)
+    return pa.array(
+        np.ascontiguousarray(low), mask=array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    )
 
 
 def _by_way_of(have: pa.DataType, wanted: pa.DataType) -> pa.DataType:

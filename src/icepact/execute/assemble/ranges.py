@@ -9,11 +9,10 @@ from icepact.execute.assemble.values import scalar_of
 from icepact.execute.assemble.view import View
 from icepact.execute.deletes.ranges import UNKNOWN, ColumnRange
 from icepact.execute.parquet.bloom import hashes, may_contain
-from icepact.execute.parquet.layout import BOOLEAN, BYTE_ARRAY, DOUBLE, FLOAT, INT32, INT64
+from icepact.execute.parquet.layout import BYTE_ARRAY, FLOAT, INT32, INT64
 from icepact.execute.parquet.schema import Leaf
-from icepact.execute.parquet.trust import trusted_statistics
+from icepact.execute.parquet.trust import bound_value, trusted_statistics
 
-_FORMATS = {INT32: "<i", INT64: "<q", FLOAT: "<f", DOUBLE: "<d", BOOLEAN: "<?"}
 _PROMOTED = {("long", INT32), ("double", FLOAT)}
 """Older forms of a type whose statistics mean the same."""
 
@@ -39,8 +38,8 @@ def column_range(view: View, group: int, field_id: int) -> ColumnRange:
         lower = upper = None
     return ColumnRange.of(
         kind,
-        lower=None if lower is None else _value(leaf, lower),
-        upper=None if upper is None else _value(leaf, upper),
+        lower=None if lower is None else bound_value(leaf, lower),
+        upper=None if upper is None else bound_value(leaf, upper),
         nulls=told.get(3),
         rows=rows,
     )
@@ -87,9 +86,3 @@ def _means(kind: str, leaf: Leaf) -> bool:
     if logical and logical[0] == "decimal":
         return bool(leaf.logical) and leaf.logical[0] == "decimal" and leaf.logical[2] == logical[2]
     return leaf.physical == physical and leaf.logical == logical
-
-
-def _value(leaf: Leaf, bound: bytes) -> Any:
-    if leaf.physical in _FORMATS:
-        return struct.unpack(_FORMATS[leaf.physical], bound)[0]
-    return bytes(bound)

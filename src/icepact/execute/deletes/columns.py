@@ -157,11 +157,17 @@ def _double(kind: Kind, array: pa.Array) -> NDArray[np.int64]:
     return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
 
 
+def decimal_halves(array: pa.Decimal128Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The lower and the upper 64 bits of each unscaled number; where it is null, they mean nothing."""
+    data = array.buffers()[1] or b""
+    halves = np.frombuffer(data, dtype="<i8")[2 * array.offset : 2 * (array.offset + len(array))]
+    return halves[0::2], halves[1::2]
+
+
 def _decimal(kind: Kind, array: pa.Array) -> Any:
     _demand(pa.types.is_decimal(array.type) and array.type.scale == kind.scale, kind, array)
     array = array.cast(pa.decimal128(38, kind.scale)).fill_null(0)
-    halves = np.frombuffer(array.buffers()[1], dtype="<i8")[2 * array.offset : 2 * (array.offset + len(array))]
-    low, high = halves[0::2], halves[1::2]
+    low, high = decimal_halves(array)
     if not kind.wide:
         # a value beyond the type's digits would be cut to a different number
         _demand(bool(np.all(high == low >> 63)), kind, array)
