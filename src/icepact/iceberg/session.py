@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import logging
 import os
 import shutil
 import signal
@@ -152,6 +153,7 @@ def _stop(context: object, process: subprocess.Popen[bytes]) -> None:
     """Stop Spark and its JVM with this process, without waiting for it to tidy up in public."""
     with contextlib.suppress(Exception):
         context.stop()  # type: ignore[attr-defined]
+    logging.getLogger().addFilter(_not_of_the_end)
     if process.stdin is not None:
         with contextlib.suppress(OSError):
             process.stdin.close()  # the gateway ends when this pipe does
@@ -159,6 +161,11 @@ def _stop(context: object, process: subprocess.Popen[bytes]) -> None:
         process.wait(timeout=120)  # long only when the class-data archive is written at exit
     except subprocess.TimeoutExpired:
         process.kill()
+
+
+def _not_of_the_end(entry: logging.LogRecord) -> bool:
+    """py4j frees Java objects from a thread of its own, and complains on the root logger when Java is gone already."""
+    return entry.msg != "Exception while sending command."
 
 
 def _launch(command: list[str], *, verbose: bool) -> tuple[subprocess.Popen[bytes], int, str]:
