@@ -17,6 +17,7 @@ from bench.rewrite.page import write_page
 from bench.rewrite.report import as_text, figures
 from bench.rewrite.results import RESULTS, Measured
 from bench.rewrite.workloads import chosen
+from bench.safety import safety
 from bench.task_memory import task_memory
 
 
@@ -34,6 +35,7 @@ BENCHMARKS = (
     Benchmark("encoding", encoding),
 )
 REWRITE = "rewrite"
+SAFETY = "safety"
 DOCS = "docs"
 """Not a benchmark: only writes the page from the results that are kept."""
 FOLDER = Path(__file__).parents[1] / ".bench"
@@ -43,12 +45,14 @@ def main() -> None:
     """Run what was asked for and print the ratios."""
     arguments = _arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary tables are removed
-    names = arguments.names or [b.name for b in BENCHMARKS] + [REWRITE]
+    names = arguments.names or [b.name for b in BENCHMARKS] + [SAFETY, REWRITE]
     results: list[Result] = []
     for benchmark in BENCHMARKS:
         if benchmark.name in names:
             print(f"running {benchmark.name} ...", file=sys.stderr)
             results += benchmark.run(arguments.rounds)
+    if SAFETY in names:
+        results += safety(min(arguments.rounds, arguments.repeats), arguments.scale, arguments.folder, arguments.heap)
     measured = run(_wishes(arguments)) if REWRITE in names else []
     if arguments.write_docs or DOCS in names:
         write_page(arguments.results)
@@ -56,7 +60,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    known = [*(b.name for b in BENCHMARKS), REWRITE, DOCS]
+    known = [*(b.name for b in BENCHMARKS), SAFETY, REWRITE, DOCS]
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("names", nargs="*", help=f"of {', '.join(known)}; default all but docs")
     parser.add_argument("--rounds", type=int, default=7, help="measurements of each side, for cold and pin")

@@ -58,7 +58,7 @@ def run(wishes: Wishes) -> list[Measured]:
     """Measure every workload, keeping figures as they come."""
     wishes.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=wishes.folder, prefix="rewrite-", ignore_cleanup_errors=True) as folder:
-        workshop = _open(Path(folder), wishes.heap)
+        workshop = open_workshop(Path(folder), wishes.heap)
         piles: list[Pile] = []
         measured = []
         for place, workload in enumerate(wishes.workloads):
@@ -73,7 +73,8 @@ def run(wishes: Wishes) -> list[Measured]:
         return measured
 
 
-def _open(folder: Path, heap: str) -> Workshop:
+def open_workshop(folder: Path, heap: str) -> Workshop:
+    """A Spark session with an embedded catalog of its own."""
     config = folder / "icepact.yaml"
     config.write_text(f"spark:\n  conf:\n    spark.driver.memory: {heap}\n")
     return Workshop(Compactor(config=config, catalog="local", warehouse=folder / "warehouse"), folder)

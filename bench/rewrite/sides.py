@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.rewrite.results import Effort
 from bench.rewrite.tables import Workshop, settings
-from icepact.model.outcome import Status
+from icepact.model.run import Status
 
 CP_FILES = 1000
 """Files per `cp` command: command lines are limited."""

@@ -30,6 +30,12 @@ CASES = {
         "max_files: Input should be greater than or equal to 1",
     ),
     "not a number": (["plan", "db.events", "--max-files", "many"], "max_files: Input should be a valid integer"),
+    "unknown proof": (["compact", "db.events", "--verify", "maybe"], "unknown verify; there is: footers, full, off"),
+    "too many commits": (["plan", "db.events", "--max-commits", "1000"], "max_commits: Input should be less than"),
+    "unknown run to resume": (["resume", "r-0"], "there is no run r-0 on catalog local: `icepact runs` lists them"),
+    "unknown run to cancel": (["cancel", "r-0"], "there is no run r-0 on catalog local"),
+    "no run to verify": (["verify", "db.events"], "no run is given: write --run"),
+    "bad length of time": (["cleanup", "--task-timeout", "soon"], "'soon' is not a length of time"),
     "no configuration": (["tables", "--config", "absent.yaml"], "configuration absent.yaml cannot be read"),
     "unknown catalog": (["tables", "--catalog", "prod"], "no catalog 'prod' is configured"),
     "unknown catalog type": (

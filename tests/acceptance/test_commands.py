@@ -10,7 +10,7 @@ from icepact import Compactor
 from tests.acceptance.conftest import BIN, Run
 
 
-def test_a_table_from_health_to_history(icepact: Run, warehouse: Path) -> None:
+def test_a_table_from_health_to_rollback(icepact: Run, warehouse: Path) -> None:
     there = ("--warehouse", str(warehouse))
 
     health = icepact("health", "db.events", "--json", *there)
@@ -57,9 +57,18 @@ def test_a_table_from_health_to_history(icepact: Run, warehouse: Path) -> None:
     assert (again.code, again.json["status"]) == (0, "nothing-to-do")
     assert again.json["snapshot_id"] == done.json["snapshot_id"]
 
-    history = icepact("history", "db.events", "--json", *there, env={"JAVA_HOME": "/nowhere"})
+    history = icepact("runs", "db.events", "--json", *there, env={"JAVA_HOME": "/nowhere"})
     assert [run["status"] for run in history.json["runs"]] == ["nothing-to-do", "committed"]
     assert history.json["runs"][1]["run_id"] == done.json["run_id"]
+    assert history.json["runs"][1]["snapshots"] == done.json["snapshots"] == [done.json["snapshot_id"]]
+
+    checked = icepact("verify", "db.events", "--run", done.json["run_id"], "--json", *there)
+    assert (checked.code, [commit["same"] for commit in checked.json["commits"]]) == (0, [True])
+    back = icepact("rollback", "db.events", "--run", done.json["run_id"], *there)
+    assert (back.code, back.out) == (0, f"db.events is back at snapshot {plan.json['snapshot_id']}\n")
+    assert icepact("health", "db.events", "--json", *there).json["data_files"] == 20
+    left = icepact("cleanup", "--json", *there)
+    assert (left.code, left.json) == (0, {"runs": []})
 
 
 def test_for_people(icepact: Run, warehouse: Path) -> None:
@@ -132,7 +141,7 @@ def test_a_catalog_of_pyiceberg_works_by_name(icepact: Run, tmp_path: Path) -> N
         1,
     )
     assert icepact("-c", check, program="python", env=env).out == "1 True\n"
-    runs = icepact("history", "--catalog", "lake", "--json", env=env).json["runs"]
+    runs = icepact("runs", "--catalog", "lake", "--json", env=env).json["runs"]
     assert [run["table"] for run in runs] == ["db.t"]
 
 

@@ -93,7 +93,7 @@ def _last_run(told: dict[str, int] | None, policy: Policy) -> LastRun | None:
     return LastRun(
         layout=policy.fingerprint,
         snapshot_id=99,
-        sequence_number=told["committed"],
+        own_sequence_numbers=frozenset({told["committed"]}),
         pinned_sequence_number=told["pinned"],
     )
 

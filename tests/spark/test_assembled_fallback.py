@@ -8,7 +8,8 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.execute.rewriters import assemble
-from icepact.model.outcome import Outcome, Status
+from icepact.model.outcome import Outcome
+from icepact.model.run import Status
 from tests.support.checks import keeps_rows
 from tests.support.messy import equality_delete, load
 from tests.support.oracle import data_files, delete_files, seen

@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.commit import protocol
+from icepact.iceberg.leftovers import delete_leftovers, run_prefix
 from icepact.iceberg.replace import replace_files
-from icepact.iceberg.staging import delete_leftovers, run_prefix
 from icepact.iceberg.table import IcebergTable
 from icepact.model.errors import HeadMoved
-from icepact.model.outcome import Status
+from icepact.model.run import Status
 from tests.support.oracle import data_files, seen
 
 

@@ -50,4 +50,4 @@ def test_odd_names(compactor: Compactor, spark: SparkSession, space: str, name: 
     assert delete_files(spark, table) == []
     assert len(data_files(spark, table)) == 2
     assert seen(spark, f"(SELECT * FROM {table} WHERE {column} = 'other')") == kept
-    assert [run.status for run in compactor.history(table)] == ["committed", "committed"]
+    assert [run.status for run in compactor.runs(table)] == ["committed", "committed"]

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.model.errors import BadInput
-from icepact.model.outcome import Status
+from icepact.model.run import Status
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_an_adopted_session_is_used_and_not_changed(prod: SparkSession, tmp_path
     assert (outcome.status, outcome.files_before, outcome.files_after) == (Status.COMMITTED, 6, 1)
     assert prod.sql("SELECT count(*), sum(id) FROM prod.db.t").collect()[0] == (60, 1770)
     assert dict(prod.conf.getAll) == before
-    assert [run.run_id for run in compactor.history("db.t")] == [outcome.run_id]
+    assert [run.run_id for run in compactor.runs("db.t")] == [outcome.run_id]
     assert (tmp_path / "state" / "icepact.db").is_file()
 
 

@@ -3,7 +3,8 @@
 from typing import Any
 
 from icepact import Compactor
-from icepact.model.outcome import Outcome, Status
+from icepact.model.outcome import Outcome
+from icepact.model.run import Status
 from tests.support.oracle import data_files, seen
 
 

@@ -35,12 +35,13 @@ def equality_delete(
     types: dict[str, pa.DataType] | None = None,
     branch: str | None = None,
     metrics: bool = False,
+    spec_id: int | None = None,
 ) -> str:
     """Commit one equality-delete file as a streaming writer would; returns its path.
 
     `partition` is a partition path such as `day=2026-01-01`; with `unpartitioned` the delete is written
     with the table's unpartitioned spec and is therefore global; with `metrics` the manifest knows the
-    bounds of its keys.
+    bounds of its keys; `spec_id` is that of an old spec.
     """
     java = load(spark, table)
     iceberg = spark._jvm.org.apache.iceberg
@@ -55,6 +56,8 @@ def equality_delete(
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(data, path)
     spec = java.spec()
+    if spec_id is not None:
+        spec = java.specs()[spec_id]
     if unpartitioned:
         spec = next(s for s in java.specs().values() if s.isUnpartitioned())
     array = spark.sparkContext._gateway.new_array(spark._jvm.int, len(ids))

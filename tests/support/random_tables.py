@@ -113,7 +113,7 @@ def committed(state: TableState, plan: Plan, actual: Callable[[int], int], *, ma
     run = LastRun(
         layout=plan.policy.fingerprint,
         snapshot_id=101,
-        sequence_number=number,
+        own_sequence_numbers=frozenset({number}),
         pinned_sequence_number=plan.sequence_number,
     )
     return replace(

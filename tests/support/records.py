@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from icepact.model.outcome import GroupOutcome, Outcome, RunRecord, Status
+from icepact.model.outcome import GroupOutcome, Outcome
+from icepact.model.run import RunRecord, Status
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -85,7 +85,11 @@ def test_the_tree_of_errors() -> None:
     assert {kind.__name__ for kind in ERRORS if kind.exit_code == 2} == {
         kind.__name__ for kind in ERRORS if issubclass(kind, BadInput)
     }
-    assert {kind.__name__ for kind in ERRORS if issubclass(kind, TemporaryError)} == {"TemporaryError", "HeadMoved"}
+    assert {kind.__name__ for kind in ERRORS if issubclass(kind, TemporaryError)} == {
+        "TemporaryError",
+        "HeadMoved",
+        "TableBusy",
+    }
     assert not any(issubclass(kind, TemporaryError) and issubclass(kind, PermanentError) for kind in ERRORS)
     tree = errors.__doc__ or ""
     assert [kind.__name__ for kind in ERRORS if kind.__name__ not in tree] == []

@@ -22,9 +22,9 @@ def paths(plan: Plan) -> list[list[str]]:
     return [sorted(f.path for f in step.files) for step in plan.steps]
 
 
-def last_run(policy: Policy, **given: int) -> LastRun:
+def last_run(policy: Policy, **given: Any) -> LastRun:
     """A complete run by this policy: pinned at 4, committed as 6."""
-    facts = {"snapshot_id": 100, "sequence_number": 6, "pinned_sequence_number": 4, **given}
+    facts = {"snapshot_id": 100, "own_sequence_numbers": frozenset({6}), "pinned_sequence_number": 4, **given}
     return LastRun(layout=policy.fingerprint, **facts)
 
 
@@ -231,7 +231,7 @@ def test_another_policy_judges_anew_and_a_budget_does_not() -> None:
 
 def test_without_sequence_numbers_any_commit_is_news() -> None:
     policy = make_policy()
-    run = last_run(policy, sequence_number=0, pinned_sequence_number=0)
+    run = last_run(policy, own_sequence_numbers=frozenset({0}), pinned_sequence_number=0)
     files = small(6, sequence_number=0)
     settled = make_state(files, format_version=1, snapshot_id=100, sequence_number=0, last_run=run)
     moved_on = make_state(files, format_version=1, snapshot_id=101, sequence_number=0, last_run=run)

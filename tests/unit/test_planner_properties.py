@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from icepact.model.plan import Plan
 from icepact.model.policy import Policy
-from icepact.model.table import TableState, delete_records
+from icepact.model.table import TableState, delete_records, signature
 from icepact.plan.planner import make_plan
 from tests.support.random_tables import committed, exactly, policies, shrinking, tables
 from tests.support.states import data_file, in_partition
@@ -204,7 +204,7 @@ def test_a_file_appended_during_the_run_is_news(wish: Wish, seed: int) -> None:
     behind = replace(state, sequence_number=11, files=[*state.files, *late])
     after = committed(behind, plan, shrinking(seed))
     [run] = after.last_runs
-    assert (run.pinned_sequence_number, run.sequence_number) == (10, 12)
+    assert (run.pinned_sequence_number, run.own_sequence_numbers) == (10, {12})
     assert {f.path for step in make_plan(after, policy).steps for f in step.files} == {"late-0", "late-1"}
 
 
@@ -220,3 +220,22 @@ def test_runs_with_a_budget_come_to_an_end(wish: Wish, seed: int) -> None:
         after = committed(state, plan, shrinking(seed))
         assert work(after) < work(state)
         state = after
+
+
+@given(wishes(budgets=True))
+def test_a_plan_comes_back_from_a_document_as_it_was(wish: Wish) -> None:
+    plan = make_plan(*wish)
+    assert Plan.from_json(plan.to_json()) == replace(plan, left_out=list(plan.left_out), deletes=list(plan.deletes))
+
+
+@given(wishes())
+def test_groups_that_are_set_aside_are_left_out_with_their_reason(wish: Wish) -> None:
+    state, policy = wish
+    plan = make_plan(state, policy)
+    assume(plan.steps)
+    poison = signature(plan.steps[0].files, plan.deletes)
+    without = make_plan(state, policy, set_aside={poison: "set aside: it failed"})
+    bad = {f.path for f in plan.steps[0].files}
+    assert bad.isdisjoint(inputs(without))
+    assert [entry.reason for entry in without.left_out].count("set aside: it failed") == 1
+    assert (len(without.steps), without.complete) == (len(plan.steps) - 1, False)

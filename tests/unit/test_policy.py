@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 
 from icepact.model.errors import BadInput
-from icepact.model.policy import MethodWish, Options, Policy, Strategy, defaults, from_properties, options, resolve
+from icepact.model.policy import (
+    MethodWish,
+    Options,
+    Policy,
+    Proofs,
+    Strategy,
+    defaults,
+    from_properties,
+    options,
+    resolve,
+)
 from tests.support.states import MB, make_policy
 
 
@@ -75,6 +85,8 @@ def test_the_defaults() -> None:
         min_row_group_size=8 * MB,
         min_page_rows=2000,
         task_memory=1024 * MB,
+        verify=Proofs.FOOTERS,
+        max_commits=1,
         sources={},
     )
     assert {name: getattr(policy, name) for name in defaults()} == defaults()
@@ -203,5 +215,6 @@ def test_every_option_is_either_layout_or_not() -> None:
     """Whoever adds an option decides whether it changes the layout, and says so here."""
     assert {f.name for f in fields(Policy)} == {
         *LAYOUT,
-        *("strategy", "max_files", "max_bytes", "rewrite_all", "method", "task_memory", "sources"),
+        *("strategy", "max_files", "max_bytes", "rewrite_all", "method", "task_memory", "verify"),
+        *("max_commits", "sources"),
     }

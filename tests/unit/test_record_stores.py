@@ -1,30 +1,78 @@
 """One behaviour suite over every record store."""
 
 import json
-from collections.abc import Callable
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
-from icepact.model.errors import BadInput
-from icepact.model.outcome import Status
-from icepact.record.memory import MemoryStore
-from icepact.record.sqlite import SqliteStore
+from icepact.model.errors import BadInput, RunLost, TableBusy
+from icepact.model.run import (
+    TRANSITIONS,
+    Attempt,
+    Checkpoint,
+    Failure,
+    Landed,
+    Owner,
+    RunRecord,
+    Status,
+)
+from icepact.record.migrate import scripts
+from icepact.record.sql import SCHEMA_VERSION, SqlStore
 from icepact.record.store import RecordStore
+from icepact.record.tables import METADATA
 from tests.support.records import NOON, run_outcome, run_record
+from tests.support.servers.fixtures import postgres, servers_folder  # noqa: F401
+from tests.support.servers.postgres import Postgres, fresh_database
 
-STORES: dict[str, Callable[[Path], RecordStore]] = {
-    "memory": lambda folder: MemoryStore(),
-    "sqlite": lambda folder: SqliteStore(folder / "not" / "there" / "yet" / "icepact.db"),
-}
+STORES = ("memory", "sqlite", "postgres")
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def passes(self, seconds: float) -> None:
+        """Time goes by."""
+        self.now += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """It is noon."""
+    return Clock()
 
 
 @pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> RecordStore:
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> RecordStore:
     """Every store, empty."""
-    return STORES[request.param](tmp_path)
+    return made(request.param, request, tmp_path, clock)
+
+
+def made(kind: str, request: pytest.FixtureRequest, folder: Path, clock: Clock) -> RecordStore:
+    """A new store; it is closed after the test."""
+    match kind:
+        case "memory":
+            store = SqlStore.in_memory(clock=clock)
+        case "sqlite":
+            store = SqlStore.in_file(folder / "not" / "there" / "yet" / "icepact.db", clock=clock)
+        case _:
+            server: Postgres = request.getfixturevalue("postgres")
+            store = SqlStore(fresh_database(server), clock=clock)
+    request.addfinalizer(store.close)
+    return store
 
 
 def ids(store: RecordStore, **asked: object) -> list[str]:
@@ -41,6 +89,8 @@ def test_a_run_that_has_begun_is_running(store: RecordStore) -> None:
     begun = run_record("r1")
     store.begin(begun)
     assert store.runs(catalog="local") == [begun]
+    assert store.run("r1") == begun
+    assert store.run("r2") is None
     assert store.runs(catalog="local")[0].to_dict() == {
         "run_id": "r1",
         "catalog": "local",
@@ -49,15 +99,19 @@ def test_a_run_that_has_begun_is_running(store: RecordStore) -> None:
         "status": "running",
         "started_at": "2026-01-01T12:00:00+00:00",
         "finished_at": None,
+        "owner": None,
+        "snapshots": [],
         "outcome": None,
     }
 
 
-@pytest.mark.parametrize("status", [s for s in Status if s is not Status.RUNNING])
+ENDS = sorted(status for status in TRANSITIONS[Status.RUNNING] if not status.open)
+
+
+@pytest.mark.parametrize("status", ENDS)
 def test_a_run_that_has_ended_says_how(store: RecordStore, status: Status) -> None:
     outcome = run_outcome("r1", status=status, error="disk full" if status is Status.FAILED else None)
-    store.begin(run_record("r1"))
-    store.finish(outcome)
+    store.finish(store.begin(run_record("r1")), outcome)
     [record] = store.runs(catalog="local")
     assert (record.status, record.started_at, record.finished_at) == (status, NOON, NOON + timedelta(seconds=90))
     assert record.outcome == outcome.to_dict()
@@ -65,9 +119,8 @@ def test_a_run_that_has_ended_says_how(store: RecordStore, status: Status) -> No
 
 
 def test_only_the_run_that_ended_has_ended(store: RecordStore) -> None:
-    for run_id in ("r1", "r2"):
-        store.begin(run_record(run_id))
-    store.finish(run_outcome("r1"))
+    claims = {run_id: store.begin(run_record(run_id)) for run_id in ("r1", "r2")}
+    store.finish(claims["r1"], run_outcome("r1"))
     assert {r.run_id: r.status for r in store.runs(catalog="local")} == {
         "r1": Status.COMMITTED,
         "r2": Status.RUNNING,
@@ -119,18 +172,300 @@ def test_an_outcome_without_a_time_zone_is_refused() -> None:
         run_outcome("r1", started_at=datetime(2026, 1, 1))  # noqa: DTZ001
 
 
+# -- states ---------------------------------------------------------------------------------------
+
+ATTEMPT = Attempt(commit_id="r1/0.1/1", head=7, groups=["g0001", "g0002"], started_at=NOON)
+LANDED = Landed(commit_id="r1/0.1/1", snapshot_id=8, parent_id=7, sequence_number=3, groups=["g0001", "g0002"])
+US = Owner(host="here", pid=1, born=2, boot="b")
+THEM = Owner(host="there", pid=3, born=4, boot="c")
+
+
+def test_a_commit_under_way_is_known(store: RecordStore) -> None:
+    claim = store.begin(run_record("r1", owner=US, uuid="u-1"))
+    store.move(claim, Status.COMMITTING, commit=ATTEMPT)
+    record = store.run("r1")
+    assert record is not None
+    assert (record.status, record.commit, record.owner, record.uuid) == (Status.COMMITTING, ATTEMPT, US, "u-1")
+    store.move(claim, Status.RUNNING, landed=LANDED)
+    record = store.run("r1")
+    assert record is not None
+    assert (record.status, record.commit, record.landed) == (Status.RUNNING, None, (LANDED,))
+
+
+def test_commits_are_added_up(store: RecordStore) -> None:
+    claim = store.begin(run_record("r1"))
+    second = replace(LANDED, commit_id="r1/0.2/1", snapshot_id=9, parent_id=8, groups=["g0003"])
+    for landed in (LANDED, second):
+        store.move(claim, Status.COMMITTING, commit=ATTEMPT)
+        store.move(claim, Status.RUNNING, landed=landed)
+    record = store.run("r1")
+    assert record is not None
+    assert record.landed == (LANDED, second)
+
+
+def test_an_unknown_commit_stays_known(store: RecordStore) -> None:
+    """Whoever looks into it later must know which commit it was."""
+    claim = store.begin(run_record("r1"))
+    store.move(claim, Status.COMMITTING, commit=ATTEMPT)
+    store.finish(claim, run_outcome("r1", status=Status.UNKNOWN))
+    record = store.run("r1")
+    assert record is not None
+    assert (record.status, record.commit) == (Status.UNKNOWN, ATTEMPT)
+
+
+@pytest.mark.parametrize(("origin", "to"), [(a, b) for a in Status for b in Status])
+def test_a_run_goes_only_where_it_can(request: pytest.FixtureRequest, clock: Clock, origin: Status, to: Status) -> None:
+    store = SqlStore.in_memory(clock=clock)
+    claim = store.begin(run_record("r1", status=origin))
+    if to in TRANSITIONS[origin]:
+        store.move(claim, to)
+    else:
+        with pytest.raises(RunLost, match=f"run r1 is {origin} by now, .* it cannot become {to}"):
+            store.move(claim, to)
+    record = store.run("r1")
+    assert record is not None
+    assert record.status is (to if to in TRANSITIONS[origin] else origin)
+
+
+def test_whoever_lost_a_run_cannot_move_it(store: RecordStore) -> None:
+    claim = store.begin(run_record("r1", owner=US))
+    record = store.run("r1")
+    assert record is not None
+    taken = store.take(record, THEM, to=Status.RUNNING)
+    for refused in (
+        lambda: store.move(claim, Status.COMMITTING, commit=ATTEMPT),
+        lambda: store.finish(claim, run_outcome("r1")),
+        lambda: store.checkpoint(claim, [Checkpoint(unit_id="u", document={})]),
+        lambda: store.take(record, US, to=Status.RUNNING),
+    ):
+        with pytest.raises(RunLost):
+            refused()
+    store.move(taken, Status.COMMITTING, commit=ATTEMPT)
+    store.finish(taken, run_outcome("r1"))
+    after = store.run("r1")
+    assert after is not None
+    assert (after.status, after.owner, after.epoch) == (Status.COMMITTED, THEM, 1)
+
+
+def test_a_run_that_moved_on_is_not_taken(store: RecordStore) -> None:
+    """What was judged dead while it ran must be looked at again once it commits."""
+    claim = store.begin(run_record("r1"))
+    seen = store.run("r1")
+    assert seen is not None
+    store.move(claim, Status.COMMITTING, commit=ATTEMPT)
+    with pytest.raises(RunLost):
+        store.take(seen, THEM, to=Status.FENCED)
+
+
+def test_of_many_takers_one_wins(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> None:
+    for kind in ("sqlite", "postgres"):
+        store = made(kind, request, tmp_path / kind, clock)
+        store.begin(run_record("r1"))
+        record = store.run("r1")
+        assert record is not None
+
+        def take(number: int, store: RecordStore = store, record: RunRecord = record) -> bool:
+            try:
+                store.take(record, Owner(host="h", pid=number, born=1), to=Status.FENCED)
+            except RunLost:
+                return False
+            return True
+
+        with ThreadPoolExecutor(8) as pool:
+            assert sorted(pool.map(take, range(8))) == [False] * 7 + [True]
+
+
+def test_open_runs(store: RecordStore) -> None:
+    claims = [store.begin(run_record(f"r{n}", started_at=NOON + timedelta(minutes=n))) for n in range(3)]
+    store.finish(claims[1], run_outcome("r1"))
+    assert ids(store, open_only=True) == ["r2", "r0"]
+
+
+def test_a_run_is_asked_to_stop(store: RecordStore) -> None:
+    claim = store.begin(run_record("r1"))
+    assert store.ask_to_cancel("r1")
+    record = store.run("r1")
+    assert record is not None
+    assert record.cancel_asked
+    store.finish(claim, run_outcome("r1", status=Status.CANCELLED))
+    assert not store.ask_to_cancel("r1")
+    assert not store.ask_to_cancel("nobody")
+
+
+# -- plans and checkpoints ------------------------------------------------------------------------
+
+
+def test_plans_and_checkpoints_come_back_as_they_were(store: RecordStore) -> None:
+    claim = store.begin(run_record("r1"), b'{"plan": 1}' * 1000)
+    other = store.begin(run_record("r2"))
+    units = [Checkpoint(unit_id=f"g1-{n}", document={"n": n, "path": "s3://b/ü"}) for n in range(3)]
+    store.checkpoint(claim, units[:2])
+    store.checkpoint(claim, units[1:])
+    store.checkpoint(other, [Checkpoint(unit_id="g1-0", document={"other": True})])
+    assert store.plan("r1") == b'{"plan": 1}' * 1000
+    assert (store.plan("r2"), store.plan("nobody")) == (b"", b"")
+    assert store.checkpoints("r1") == units
+    assert store.checkpoints("nobody") == []
+
+
+def test_old_checkpoints_are_forgotten_and_runs_are_not(store: RecordStore) -> None:
+    claims = {}
+    for run_id in ("ended", "open"):
+        claims[run_id] = store.begin(run_record(run_id), b"plan")
+        store.checkpoint(claims[run_id], [Checkpoint(unit_id="u", document={})])
+    store.finish(claims["ended"], run_outcome("ended"))
+    assert store.forget(before=NOON) == 0
+    assert store.forget(before=NOON + timedelta(hours=1)) == 1
+    assert (store.plan("ended"), store.checkpoints("ended")) == (b"", [])
+    assert (store.plan("open"), len(store.checkpoints("open"))) == (b"plan", 1)
+    assert sorted(ids(store)) == ["ended", "open"]
+
+
+# -- leases ---------------------------------------------------------------------------------------
+
+
+def test_a_table_has_one_holder(store: RecordStore) -> None:
+    lease = store.acquire("t", "r1", US, seconds=60)
+    assert store.lease("t") == lease
+    with pytest.raises(
+        TableBusy, match=r"run r1 works on this table since 2026-01-01 12:00:00 UTC \(process 1 on here\)"
+    ):
+        store.acquire("t", "r2", THEM, seconds=60)
+    assert store.acquire("other", "r2", THEM, seconds=60).token == 1
+    store.release(lease)
+    assert store.lease("t") is None
+    assert store.acquire("t", "r2", THEM, seconds=60).token == 2
+
+
+def test_a_lease_expires_unless_it_is_renewed(store: RecordStore, clock: Clock) -> None:
+    lease = store.acquire("t", "r1", US, seconds=60)
+    clock.passes(50)
+    renewed = store.renew(lease, seconds=60)
+    assert renewed is not None
+    assert renewed.expires_at == NOON + timedelta(seconds=110)
+    clock.passes(59)
+    with pytest.raises(TableBusy):
+        store.acquire("t", "r2", THEM, seconds=60)
+    clock.passes(1)
+    assert store.acquire("t", "r2", THEM, seconds=60).token == 2
+    assert store.renew(lease, seconds=60) is None
+    store.release(lease)  # of somebody who woke up late
+    held = store.lease("t")
+    assert held is not None
+    assert held.run_id == "r2"
+
+
+def test_a_lease_that_is_known_to_be_dead_is_not_waited_for(store: RecordStore) -> None:
+    dead = store.acquire("t", "r1", US, seconds=60)
+    lease = store.acquire("t", "r2", THEM, seconds=60, over=dead)
+    with pytest.raises(TableBusy):
+        store.acquire("t", "r3", US, seconds=60, over=dead)
+    assert store.lease("t") == lease
+
+
+def test_of_many_who_want_a_table_one_gets_it(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> None:
+    for kind in ("sqlite", "postgres"):
+        store = made(kind, request, tmp_path / kind, clock)
+
+        def acquire(number: int, store: RecordStore = store) -> bool:
+            try:
+                store.acquire("t", f"r{number}", US, seconds=60)
+            except TableBusy:
+                return False
+            return True
+
+        with ThreadPoolExecutor(8) as pool:
+            assert sorted(pool.map(acquire, range(8))) == [False] * 7 + [True]
+
+
+# -- failures -------------------------------------------------------------------------------------
+
+
+def test_failures_are_counted_until_they_are_forgiven(store: RecordStore) -> None:
+    once = Failure(signature="s1", partition="day=1", reason="disk full", count=0, last_at=NOON)
+    twice = Failure(signature="s2", partition="day=2", reason="old", count=0, last_at=NOON)
+    store.failed("u", once)
+    store.failed("u", twice)
+    store.failed("u", replace(twice, reason="new", last_at=NOON + timedelta(hours=1)))
+    store.failed("elsewhere", once)
+    assert store.failures("u") == [
+        replace(once, count=1),
+        replace(twice, reason="new", count=2, last_at=NOON + timedelta(hours=1)),
+    ]
+    assert store.forgive("u", ["s1", "unheard of"]) == 1
+    assert [f.signature for f in store.failures("u")] == ["s2"]
+    assert store.forgive("u") == 1
+    assert len(store.failures("elsewhere")) == 1
+
+
+# -- migrations -----------------------------------------------------------------------------------
+
+
+def test_the_newest_migration_is_the_one_that_is_expected() -> None:
+    assert ScriptDirectory.from_config(scripts()).get_current_head() == SCHEMA_VERSION
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_migrations_make_the_tables_that_the_code_knows(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock, kind: str
+) -> None:
+    store = made(kind, request, tmp_path, clock)
+    store.begin(run_record("r1"))
+    assert isinstance(store, SqlStore)
+    with store._engine.begin() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": False})
+        assert compare_metadata(context, METADATA) == [] or {
+            change[0] for change in compare_metadata(context, METADATA)
+        } <= {"remove_table"}  # Alembic's own
+
+
+def test_a_history_from_before_migrations_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "icepact.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            "CREATE TABLE runs (run_id TEXT PRIMARY KEY, catalog TEXT NOT NULL, table_name TEXT NOT NULL,"
+            " branch TEXT NOT NULL, status TEXT NOT NULL, started_at TEXT NOT NULL, finished_at TEXT, outcome TEXT)"
+        )
+        connection.execute(
+            "INSERT INTO runs VALUES ('old', 'local', 'db.events', 'main', 'running', '2025-01-01T00:00:00+00:00',"
+            " NULL, NULL)"
+        )
+        connection.commit()
+    store = SqlStore.in_file(path)
+    store.begin(run_record("new"))
+    assert ids(store) == ["new", "old"]
+    assert store.runs(catalog="local")[1].owner is None
+
+
+# -- PostgreSQL alone -----------------------------------------------------------------------------
+
+
+def test_a_server_that_is_not_there_is_bad_input_and_keeps_its_secret() -> None:
+    store = SqlStore("postgresql://me:s3cret@127.0.0.1:1/db")
+    with pytest.raises(BadInput) as refused:
+        store.begin(run_record("r1"))
+    said = str(refused.value)
+    assert said.startswith("the run history postgresql+psycopg://me:***@127.0.0.1:1/db cannot be used (")
+    assert said.endswith("): see `store` in icepact.yaml")
+    assert "s3cret" not in said
+
+
+def test_a_broken_address_is_bad_input() -> None:
+    with pytest.raises(BadInput, match="write postgresql://user@host/database"):
+        SqlStore("my database")
+
+
 # -- SQLite alone ---------------------------------------------------------------------------------
 
 
 def test_runs_survive_the_process(tmp_path: Path) -> None:
     path = tmp_path / "icepact.db"
-    first = SqliteStore(path)
-    first.begin(run_record("r1"))
-    first.begin(run_record("r2"))
-    first.finish(run_outcome("r1"))
-    again = SqliteStore(path)
+    first = SqlStore.in_file(path)
+    claims = [first.begin(run_record("r1")), first.begin(run_record("r2"))]
+    first.finish(claims[0], run_outcome("r1"))
+    again = SqlStore.in_file(path)
     assert again.runs(catalog="local") == first.runs(catalog="local")
-    again.finish(replace(run_outcome("r2"), status=Status.SUPERSEDED))
+    again.finish(claims[1], replace(run_outcome("r2"), status=Status.SUPERSEDED))
     assert {r.run_id: r.status for r in first.runs(catalog="local")} == {
         "r1": Status.COMMITTED,
         "r2": Status.SUPERSEDED,
@@ -138,7 +473,7 @@ def test_runs_survive_the_process(tmp_path: Path) -> None:
 
 
 def test_asking_makes_no_file(tmp_path: Path) -> None:
-    assert SqliteStore(tmp_path / "state" / "icepact.db").runs(catalog="local") == []
+    assert SqlStore.in_file(tmp_path / "state" / "icepact.db").runs(catalog="local") == []
     assert not (tmp_path / "state").exists()
 
 
@@ -153,6 +488,6 @@ def test_a_place_that_cannot_be_used_is_bad_input(tmp_path: Path, obstacle: str)
         path.parent.mkdir()
         path.write_text("this is somebody's notebook, and no database at all" * 20)
     with pytest.raises(BadInput) as refused:
-        SqliteStore(path).begin(run_record("r1"))
+        SqlStore.in_file(path).begin(run_record("r1"))
     assert str(refused.value).startswith(f"the run history {path} cannot be used (")
     assert str(refused.value).endswith("): set ICEPACT_STATE")

@@ -9,7 +9,7 @@ import pytest
 from icepact.entrypoints.wiring import catalog_of, load_config, spark_settings, store_of
 from icepact.model.config import Config
 from icepact.model.errors import BadInput
-from icepact.model.outcome import Status
+from icepact.model.run import Status
 from tests.support.records import run_record
 
 SECRET = "hunter2"
@@ -51,7 +51,7 @@ def test_flags_win_over_variables_and_variables_over_the_file(monkeypatch: pytes
     )
 
 
-@pytest.mark.parametrize("name", ["catalog", "catalog_uri", "catalog_type", "warehouse", "state"])
+@pytest.mark.parametrize("name", ["catalog", "catalog_uri", "catalog_type", "warehouse", "state", "store"])
 def test_every_global_setting_has_its_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"ICEPACT_{name.upper()}", "x")
     assert str(getattr(load_config(None, {}), name)) == "x"

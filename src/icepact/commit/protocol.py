@@ -1,21 +1,25 @@
-"""The commit protocol: judge at the head, prove, replace in one snapshot, check, or give up a group.
+"""The commit protocol: judge at the head, replace in one snapshot, check, or give up a group.
 
-One commit stands on one pin. Groups that are clean at the head are committed together and strictly;
-a group that is not clean is given up with its reason, and the others go on.
+One commit stands on one pin. Groups that are clean at the head are committed together and strictly. Groups to
+which only equality deletes were added meanwhile are late: their outputs keep the pin's sequence number, so that
+the news apply to them too. Any other group is given up with its reason, and the others go on.
 """
 
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Protocol
 
 from icepact.commit.dangling import candidates, dangling, needs_content
 from icepact.commit.judge import Answer, Pinned, Verdict, judge
 from icepact.iceberg.java import error_line
 from icepact.iceberg.replace import COMMIT_ID, find_commit, replace_files, roll_back
-from icepact.iceberg.staging import Staging
+from icepact.iceberg.staging import FileDocument, Staging
 from icepact.iceberg.table import FACT_PREFIX, HeadView, IcebergTable
 from icepact.model.errors import CommitBroken, CommitRefused, CommitUnknown, HeadMoved
+from icepact.model.run import Attempt, Landed
 from icepact.model.table import DataFile, DeleteFile, DeleteKind
 
 ATTEMPTS = 5
@@ -29,10 +33,14 @@ class Ready:
 
     group_id: str
     inputs: Sequence[Pinned]
-    unit_ids: Sequence[str]
+    outputs: Sequence[FileDocument]
+    regroup: bool
+    """True if the outputs are in other partitions than the inputs: later deletes of those would miss them."""
     rows_in: int
     rows_out: int
     columns_compared: int
+    row_sum: int | None = None
+    """Sum of the hashes of all rows, if the proof made one."""
 
     @property
     def paths(self) -> list[str]:
@@ -45,26 +53,52 @@ class Batch:
     """What one commit stands on."""
 
     run_id: str
+    number: str
+    """Of the batch within the run."""
     branch: str
     pinned_snapshot: int
+    pinned_sequence: int
     pinned_version: int
     facts: Mapping[str, str]
     """Told in the snapshot's summary; without the prefix."""
-    planned: int
-    """Groups in the plan; the run is complete only if all of them are committed."""
-    complete: bool
-    """True if the plan left nothing over for lack of budget."""
+    last: frozenset[str]
+    """Groups that the plan still waits for: once all of them are committed, the run is complete. Empty if it will not
+    be, because the plan left something over or a group was given up."""
+    earlier: Sequence[int] = ()
+    """Sequence numbers of the run's commits so far."""
+
+
+class Journal(Protocol):
+    """Hears of every attempt before it is made, and of its end."""
+
+    def judged(self) -> None:
+        """Groups were compared with the head."""
+        ...
+
+    def attempting(self, attempt: Attempt) -> None:
+        """A commit is about to be tried. Raises if this process must not commit any more."""
+        ...
+
+    def refused(self) -> None:
+        """The last attempt certainly did not land, and never will."""
+        ...
+
+    def landed(self, landed: Landed) -> None:
+        """The last attempt is in the table."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Committed:
     """What became of a batch."""
 
-    snapshot_id: int | None
-    """Null if nothing was committed."""
-    groups: frozenset[str]
+    landed: Sequence[Landed]
     given_up: Mapping[str, Verdict]
-    delete_files_removed: int
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """Groups that are in the table."""
+        return frozenset(group for landed in self.landed for group in landed.groups)
 
 
 @dataclass(slots=True)
@@ -72,7 +106,12 @@ class _Attempt:
     """One judgement at one head."""
 
     view: HeadView
-    clean: list[Ready]
+    groups: list[Ready] = field(default_factory=list)
+    """Those that are tried now."""
+    late: bool = False
+    """True if they keep the pin's sequence number."""
+    waiting: list[Ready] = field(default_factory=list)
+    """Those whose turn comes with the next commit."""
     given_up: dict[str, Verdict] = field(default_factory=dict)
     commit_id: str = ""
     removed: set[tuple[str, int | None]] = field(default_factory=set)
@@ -84,50 +123,73 @@ def commit(
     staging: Staging,
     batch: Batch,
     groups: Sequence[Ready],
+    journal: Journal,
     *,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Committed:
-    """Commit all groups that are clean at the head in one snapshot.
+    """Commit all groups that may be at the head: the late ones in one snapshot or two, the clean ones in another.
 
     Raises CommitUnknown if the state of the commit cannot be told: then nothing may be deleted.
     """
     given_up: dict[str, Verdict] = {}
+    landed: list[Landed] = []
     remaining = list(groups)
+    tries = number = 0
     why = ""
-    for number in range(1, ATTEMPTS + 1):
+    while remaining and tries < ATTEMPTS:
         attempt = _judge(table, batch, remaining)
+        journal.judged()
         given_up |= attempt.given_up
-        remaining = attempt.clean
-        if not remaining:
+        remaining = [*attempt.groups, *attempt.waiting]
+        if not attempt.groups:
             break
-        attempt.commit_id = f"{batch.run_id}/1/{number}"
-        try:
-            snapshot_id = _replace(table, staging, batch, attempt)
-        except HeadMoved as error:
-            # a catalog that lost its own answer may report a conflict with itself: look before believing it
-            found = find_commit(table, batch.branch, attempt.commit_id, since=attempt.view.snapshot_id)
-            if found is None:
-                why = str(error)
-                sleep(FIRST_WAIT * 2 ** (number - 1) * random.uniform(0.5, 1.5))
-                continue
-            snapshot_id = found
-        except CommitUnknown:
-            found = _look_again(table, batch, attempt, sleep)
-            if found is None:
-                raise
-            snapshot_id = found
-        _check_after(table, batch, attempt, snapshot_id)
-        return Committed(
-            snapshot_id=snapshot_id,
-            groups=frozenset(g.group_id for g in attempt.clean),
-            given_up=given_up,
-            delete_files_removed=len(attempt.removed),
+        number, tries = number + 1, tries + 1
+        attempt.commit_id = f"{batch.run_id}/{batch.number}/{number}"
+        journal.attempting(
+            Attempt(
+                commit_id=attempt.commit_id,
+                head=attempt.view.snapshot_id,
+                groups=[g.group_id for g in attempt.groups],
+                started_at=datetime.now(UTC),
+            )
         )
+        try:
+            snapshot_id = _try(table, staging, _after(batch, landed), attempt, sleep)
+        except HeadMoved as error:
+            journal.refused()
+            why = str(error)
+            sleep(FIRST_WAIT * 2 ** (tries - 1) * random.uniform(0.5, 1.5))
+            continue
+        except CommitRefused:
+            journal.refused()
+            raise
+        _check_after(table, batch, attempt, snapshot_id)
+        landed.append(_landed(table, attempt, snapshot_id))
+        journal.landed(landed[-1])
+        remaining, tries = attempt.waiting, 0
     for group in remaining:
         given_up[group.group_id] = Verdict(
             answer=Answer.REPLAN, reason=f"not committed in {ATTEMPTS} attempts, the last time because {why}"
         )
-    return Committed(snapshot_id=None, groups=frozenset(), given_up=given_up, delete_files_removed=0)
+    return Committed(landed=landed, given_up=given_up)
+
+
+def _after(batch: Batch, landed: Sequence[Landed]) -> Batch:
+    """The same batch once some of it is in the table."""
+    done = {group for commit in landed for group in commit.groups}
+    numbers = [commit.sequence_number for commit in landed]
+    return replace(batch, last=batch.last - done, earlier=[*batch.earlier, *numbers])
+
+
+def _landed(table: IcebergTable, attempt: _Attempt, snapshot_id: int) -> Landed:
+    return Landed(
+        commit_id=attempt.commit_id,
+        snapshot_id=snapshot_id,
+        parent_id=table.parent_of(snapshot_id),
+        sequence_number=table.sequence_number_of(snapshot_id),
+        groups=[g.group_id for g in attempt.groups],
+        delete_files_removed=len(attempt.removed),
+    )
 
 
 def _judge(table: IcebergTable, batch: Batch, groups: Sequence[Ready]) -> _Attempt:
@@ -136,73 +198,149 @@ def _judge(table: IcebergTable, batch: Batch, groups: Sequence[Ready]) -> _Attem
         view = table.view(batch.branch, [path for g in groups for path in g.paths])
     except Exception as error:
         raise CommitRefused(f"the head of {table.name} cannot be read: {error_line(error)}") from error
-    live: dict[str, list[DataFile]] = {}
-    for file in view.files:
-        live.setdefault(file.path, []).append(file)
-    attempt = _Attempt(view=view, clean=[])
-    for group in groups:
-        verdict = judge(
-            group.inputs,
-            pinned_version=batch.pinned_version,
-            head_version=view.format_version,
-            head_files=[file for path in group.paths for file in live.get(path, ())],
-            head_deletes=view.deletes,
-        )
-        if verdict.answer is Answer.CLEAN:
-            attempt.clean.append(group)
-        else:
-            attempt.given_up[group.group_id] = verdict
+    attempt = _Attempt(view=view)
+    clean: list[Ready] = []
+    late: dict[str, tuple[Ready, Verdict]] = {}
+    for group, verdict in judged(view, groups, pinned_version=batch.pinned_version):
+        match verdict.answer:
+            case Answer.CLEAN:
+                clean.append(group)
+            case Answer.LATE if not group.regroup:
+                late[group.group_id] = group, verdict
+            case _:
+                attempt.given_up[group.group_id] = verdict
+    if late:  # before the clean ones, whose inputs are old enough to keep late deletes alive
+        attempt.late = True
+        attempt.groups, rest = _safely_late(view, batch.pinned_sequence, [group for group, _ in late.values()])
+        if attempt.groups:
+            attempt.waiting = [*rest, *clean]
+            return attempt
+        attempt.given_up |= {group_id: verdict for group_id, (_, verdict) in late.items()}
+    attempt.late = False
+    attempt.groups = clean
     return attempt
 
 
+def judged(view: HeadView, groups: Sequence[Ready], *, pinned_version: int) -> list[tuple[Ready, Verdict]]:
+    """Every group with what is to be said of it at the head."""
+    live: dict[str, list[DataFile]] = {}
+    for file in view.files:
+        live.setdefault(file.path, []).append(file)
+    return [
+        (
+            group,
+            judge(
+                group.inputs,
+                pinned_version=pinned_version,
+                head_version=view.format_version,
+                head_files=[file for path in group.paths for file in live.get(path, ())],
+                head_deletes=view.deletes,
+            ),
+        )
+        for group in groups
+    ]
+
+
+def _safely_late(view: HeadView, pinned: int, late: Sequence[Ready]) -> tuple[list[Ready], list[Ready]]:
+    """Which late groups can be committed now, and which with a further commit.
+
+    Iceberg forgets deletes that are older than every data file it knows of, and does not look at the number that
+    new files are given: so a file must remain that is at least as old as the pin. That can be an input of the last
+    group, whose turn then comes after the others' outputs are in the table with that very number.
+    """
+    inputs = {path for group in late for path in group.paths}
+    remains = any(f.sequence_number <= pinned for f in view.files if f.path not in inputs)
+    if late and not remains:
+        elsewhere = view.oldest_elsewhere()
+        remains = elsewhere is not None and elsewhere <= pinned
+    if remains:
+        return list(late), []
+    return list(late[:-1]), list(late[-1:])
+
+
+def _try(table: IcebergTable, staging: Staging, batch: Batch, attempt: _Attempt, sleep: Callable[[float], None]) -> int:
+    """One attempt; returns the new snapshot. HeadMoved and CommitRefused mean that it certainly did not land."""
+    try:
+        return _replace(table, staging, batch, attempt)
+    except HeadMoved:
+        # a catalog that lost its own answer may report a conflict with itself: look before believing it
+        found = _found(table, batch, attempt)
+        if found is None:
+            raise
+        return found
+    except CommitUnknown:
+        found = _look_again(table, batch, attempt, sleep)
+        if found is None:
+            raise
+        return found
+
+
+def _found(table: IcebergTable, batch: Batch, attempt: _Attempt) -> int | None:
+    try:
+        return find_commit(table, batch.branch, attempt.commit_id, since=attempt.view.snapshot_id)
+    except Exception as error:
+        raise CommitUnknown(f"refused, but the table cannot be read: {error_line(error)}") from error
+
+
 def _replace(table: IcebergTable, staging: Staging, batch: Batch, attempt: _Attempt) -> int:
-    view, groups = attempt.view, attempt.clean
+    view, groups = attempt.view, attempt.groups
     inputs = frozenset(path for g in groups for path in g.paths)
-    gone = _dangling(table, view, inputs)
+    gone = _dangling(table, view, inputs, keep_after=batch.pinned_sequence if attempt.late else None)
     vectors = {d.key for d in view.deletes if d.kind is DeleteKind.DV and d.referenced in inputs}
     attempt.removed = {d.key for d in gone} | vectors
-    complete = batch.complete and len(groups) == batch.planned
+    sums = [g.row_sum for g in groups]
     facts = {
         **batch.facts,
         "proof-rows": str(sum(g.rows_out for g in groups)),
         "proof-columns": str(sum(g.columns_compared for g in groups)),
-        "complete": str(complete).lower(),
+        "complete": str(bool(batch.last) and batch.last <= {g.group_id for g in groups}).lower(),
     }
+    if batch.earlier:
+        facts["earlier-sequence-numbers"] = ",".join(map(str, batch.earlier))
+    if None not in sums:
+        facts["proof-row-sum"] = str(sum(s for s in sums if s is not None))
     return replace_files(
         table,
         view,
         branch=batch.branch,
         pinned=batch.pinned_snapshot,
         inputs=sorted(inputs),
-        outputs=staging.java_files([u for g in groups for u in g.unit_ids]),
+        outputs=staging.java_files([document for g in groups for document in g.outputs]),
         dangling=[d.path for d in gone],
+        sequence=batch.pinned_sequence if attempt.late else None,
         facts={COMMIT_ID: attempt.commit_id, **{FACT_PREFIX + k: v for k, v in facts.items()}},
     )
 
 
-def _dangling(table: IcebergTable, view: HeadView, inputs: frozenset[str]) -> list[DeleteFile]:
+def _dangling(
+    table: IcebergTable, view: HeadView, inputs: frozenset[str], *, keep_after: int | None
+) -> list[DeleteFile]:
+    """What no live row needs after the commit; equality deletes after `keep_after` apply to the outputs themselves."""
     specs = table.specs
-    some = candidates(inputs, view.files, view.deletes, specs)
+    some = [
+        d
+        for d in candidates(inputs, view.files, view.deletes, specs)
+        if keep_after is None or d.kind is not DeleteKind.EQUALITY or d.sequence_number <= keep_after
+    ]
     unread = needs_content(inputs, view.files, some)
     return dangling(
         inputs,
         view.files,
         some,
         specs=specs,
-        oldest_elsewhere=view.oldest_elsewhere,
+        oldest_elsewhere=view.oldest_elsewhere() if any(d.is_global(specs) for d in some) else None,
         paths_in=table.paths_in_position_deletes(view.snapshot_id, [d.path for d in unread]),
     )
 
 
 def _check_after(table: IcebergTable, batch: Batch, attempt: _Attempt, snapshot_id: int) -> None:
     """Every delete that was live and should still be, is; the rows add up. Otherwise back at once."""
-    pinned = int(batch.facts["pinned-sequence-number"])
-    expected = {d.key for d in attempt.view.deletes if d.sequence_number > pinned} - attempt.removed
+    expected = {d.key for d in attempt.view.deletes if d.sequence_number > batch.pinned_sequence} - attempt.removed
     lost = expected - table.delete_keys(snapshot_id) if expected else set()
     parent = table.parent_of(snapshot_id)
     rows = None if parent is None else table.total_rows(parent)
     rows_now = table.total_rows(snapshot_id)
-    change = sum(g.rows_out - g.rows_in for g in attempt.clean)
+    change = sum(g.rows_out - g.rows_in for g in attempt.groups)
     off = 0 if rows is None or rows_now is None else rows_now - rows - change
     if not lost and not off:
         return

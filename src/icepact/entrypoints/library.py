@@ -1,6 +1,9 @@
 """The library: `from icepact import Compactor`."""
 
+import logging
 from collections.abc import Sequence
+from datetime import timedelta
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +11,7 @@ from icepact.entrypoints.wiring import catalog_of, load_config, spark_settings, 
 from icepact.iceberg.catalogs import embedded_exists, embedded_has
 from icepact.iceberg.names import show_name, table_parts
 from icepact.model.config import Catalog
-from icepact.model.errors import TableNotFound
+from icepact.model.errors import BadInput, CommitUnknown, TableNotFound
 from icepact.model.policy import Options, options
 from icepact.model.progress import Progress, Silent
 
@@ -17,8 +20,11 @@ if TYPE_CHECKING:
 
     from icepact.iceberg.lake import Lake
     from icepact.model.health import Health
-    from icepact.model.outcome import Outcome, RunRecord
+    from icepact.model.outcome import Outcome
     from icepact.model.plan import Plan
+    from icepact.model.recovery import Checked, Swept
+    from icepact.model.run import RunRecord
+    from icepact.record.store import RecordStore
 
 
 class Compactor:
@@ -51,7 +57,6 @@ class Compactor:
         self._verbose = verbose
         self._short = short
         self._catalog = catalog_of(self._config) if spark is None else _adopted_catalog(spark, catalog)
-        self._store = store_of(self._config, self._catalog)
         self._opened: Lake | None = None
 
     # -- use --------------------------------------------------------------------------------------
@@ -65,39 +70,113 @@ class Compactor:
         branch: str | None = None,
     ) -> "Health":
         """How a table is doing; nothing is written."""
-        from icepact import maintain
+        from icepact.maintain.looking import look
 
         given = {"target_file_size": target_file_size, "min_file_size": min_file_size, "branch": branch}
         request = options(given)
-        return maintain.look(self._lake_for(table), table, request, self._policy)
+        return look(self._lake_for(table), table, request, self._policy)
 
     def plan(self, table: str, **given: Any) -> "Plan":
         """What would be rewritten, and why everything else is left alone; nothing is written."""
-        from icepact import maintain
+        from icepact.maintain.looking import plan
 
         request = options(given)
-        return maintain.plan(self._lake_for(table), table, request, self._policy, self._store)
+        return plan(self._lake_for(table), table, request, self._policy, self._store)
 
     def apply(self, plan: "Plan", *, progress: Progress | None = None) -> "Outcome":
         """Carry out a plan."""
-        from icepact import maintain
+        from icepact.maintain.applying import apply
 
-        return maintain.apply(self._lake, plan, self._store, progress or Silent())
+        return apply(self._lake, plan, self._store, progress or Silent())
 
     def compact(self, table: str, *, progress: Progress | None = None, **given: Any) -> "Outcome":
-        """Plan and carry out in one."""
+        """Plan and carry out in one; a run on this table that died is carried on with first."""
+        options(given)  # what is wrong with them is said before anything is done
+        self.resume_dead(table, progress=progress)
         return self.apply(self.plan(table, **given), progress=progress)
+
+    # -- runs -------------------------------------------------------------------------------------
+
+    def runs(self, table: str | None = None, *, limit: int = 100, open_only: bool = False) -> "Sequence[RunRecord]":
+        """Runs, newest first."""
+        name = None if table is None else self._shown(table)
+        return self._store.runs(catalog=self._catalog.name, table=name, limit=limit, open_only=open_only)
+
+    def resume(self, run_id: str, *, progress: Progress | None = None) -> "Outcome":
+        """Carry on with a run whose process died; finished units are not done again."""
+        from icepact.maintain.applying import resume
+
+        record = self._run(run_id)
+        return resume(self._lake_for(record.table), record, self._store, progress or Silent())
+
+    def resume_dead(self, table: str, *, progress: Progress | None = None) -> "Outcome | None":
+        """Carry on with the newest run on a table that died, if there is one."""
+        if not self._store.runs(catalog=self._catalog.name, table=self._shown(table), limit=1, open_only=True):
+            return None
+        from icepact.maintain.recovery import resumable
+
+        record = resumable(self._lake_for(table), self._shown(table), self._store)
+        try:
+            return None if record is None else self.resume(record.run_id, progress=progress)
+        except (BadInput, CommitUnknown) as error:
+            # of another version, on a table that is paused, or perhaps still committing elsewhere: a new run is safe
+            logging.getLogger("icepact").warning("not resumed: %s", error)
+            return None
+
+    def cancel(self, run_id: str) -> str:
+        """Ask a run to stop; says what will happen."""
+        from icepact.maintain.recovery import cancel
+
+        return cancel(self._run(run_id), self._store)
+
+    def cleanup(
+        self, table: str | None = None, *, delete: bool = False, task_timeout: timedelta | None = None
+    ) -> "Sequence[Swept]":
+        """What dead runs left behind; it is deleted only if asked for."""
+        from icepact.maintain.recovery import TASK_TIMEOUT, clean_up
+
+        return clean_up(
+            self._lake if table is None else self._lake_for(table),
+            self._store,
+            table=None if table is None else self._shown(table),
+            delete=delete,
+            task_timeout=TASK_TIMEOUT if task_timeout is None else task_timeout,
+        )
+
+    def verify(self, table: str, run_id: str) -> "Sequence[Checked]":
+        """Compare once more, for every commit of a run, what readers see before and after it."""
+        from icepact.maintain.recovery import verify
+
+        return verify(self._lake_for(table), self._run(run_id, table))
+
+    def rollback(self, table: str, run_id: str) -> int:
+        """Go back to the snapshot before a run, if nothing else was committed since."""
+        from icepact.maintain.recovery import take_back
+
+        return take_back(self._lake_for(table), self._run(run_id, table), self._store)
+
+    def forgive(self, table: str) -> int:
+        """Forget what failed on a table: groups that were set aside are tried again, a pause ends."""
+        return self._store.forgive(self._lake_for(table).table(table).uuid)
+
+    def _run(self, run_id: str, table: str | None = None) -> "RunRecord":
+        record = self._store.run(run_id)
+        if record is None or record.catalog != self._catalog.name:
+            raise BadInput(f"there is no run {run_id} on catalog {self._catalog.name}: `icepact runs` lists them")
+        if table is not None and record.table != self._shown(table):
+            raise BadInput(f"run {run_id} was on {record.table}, not on {table}")
+        return record
+
+    def _shown(self, table: str) -> str:
+        return show_name(table_parts(table, self._catalog.name))
+
+    # -- more -------------------------------------------------------------------------------------
 
     def tables(self) -> list[str]:
         """Every table of the catalog."""
         if self._opened is None and self._catalog.embedded is not None and not embedded_exists(self._catalog):
             return []
         return self._lake.tables()
-
-    def history(self, table: str | None = None, *, limit: int = 100) -> "Sequence[RunRecord]":
-        """Past runs, newest first."""
-        name = None if table is None else show_name(table_parts(table, self._catalog.name))
-        return self._store.runs(catalog=self._catalog.name, table=name, limit=limit)
 
     @property
     def spark(self) -> "SparkSession":
@@ -110,6 +189,10 @@ class Compactor:
         return self._catalog
 
     # -- wiring -----------------------------------------------------------------------------------
+
+    @cached_property
+    def _store(self) -> "RecordStore":
+        return store_of(self._config, self._catalog)
 
     @property
     def _policy(self) -> Options:

@@ -13,7 +13,6 @@ from pydantic_core import ErrorDetails
 from icepact.iceberg.catalogs import choose_catalog
 from icepact.model.config import Catalog, Config, SparkSettings
 from icepact.model.errors import BadInput
-from icepact.record.sqlite import SqliteStore
 from icepact.record.store import RecordStore
 
 CONFIG_FILE = "icepact.yaml"
@@ -21,7 +20,7 @@ HISTORY_FILE = "icepact.db"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _QUOTED = re.compile(r"(['\"]).*?\1")
 """What YAML quotes from the file in its messages: a password that starts with * or ! is taken for a name."""
-_FROM_ENVIRONMENT = ("catalog", "catalog_uri", "catalog_type", "warehouse", "state")
+_FROM_ENVIRONMENT = ("catalog", "catalog_uri", "catalog_type", "warehouse", "state", "store")
 
 
 def load_config(path: str | None, flags: Mapping[str, str | None]) -> Config:
@@ -91,13 +90,17 @@ def catalog_of(config: Config) -> Catalog:
 
 
 def store_of(config: Config, catalog: Catalog) -> RecordStore:
-    """Run history: beside an embedded warehouse, otherwise in the user's state folder."""
+    """The record store: the one that is named; else beside an embedded warehouse, or in the user's state folder."""
+    from icepact.record.sql import SqlStore  # not every command needs it, and it takes its time
+
+    if config.store is not None:
+        return SqlStore.in_memory() if config.store == "memory" else SqlStore(config.store)
     if config.state is not None:
-        return SqliteStore(config.state / HISTORY_FILE)
+        return SqlStore.in_file(config.state / HISTORY_FILE)
     if catalog.embedded is not None:
-        return SqliteStore(catalog.embedded / HISTORY_FILE)
+        return SqlStore.in_file(catalog.embedded / HISTORY_FILE)
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return SqliteStore(Path(base) / "icepact" / HISTORY_FILE)
+    return SqlStore.in_file(Path(base) / "icepact" / HISTORY_FILE)
 
 
 def spark_settings(config: Config) -> dict[str, str]:

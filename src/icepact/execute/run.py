@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from queue import SimpleQueue
+from typing import Protocol, TypeAlias, assert_never
 
 from icepact.execute.rewriters.assemble import AssembleRewriter
 from icepact.execute.rewriters.base import Ended, Failed, Refused, Rewriter, Task, UnitResult
@@ -16,15 +17,31 @@ from icepact.model.progress import Progress, UnitDone
 from icepact.model.rewrite import Written
 
 _LONGEST_REASON = 190
+_SECONDS_BETWEEN_LOOKS = 0.5
 _Future: TypeAlias = Future[Sequence[Ended]]
 _Batch: TypeAlias = tuple[Method, Sequence[Task]]
 
 
+class Listener(Protocol):
+    """Told of what is finished, from the run's own thread."""
+
+    def going_on(self) -> None:
+        """Asked again and again; raises if the run must stop."""
+        ...
+
+    def units_done(self, units: Mapping[str, UnitResult]) -> None:
+        """These units are written."""
+        ...
+
+    def group_done(self, written: Written) -> None:
+        """All units of a group are written."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Executed:
-    """What came of the steps: groups that were written, and groups that failed with the reason."""
+    """What came of the steps: groups that failed, with the reason; the others were told to the listener."""
 
-    written: Mapping[str, Written]
     failed: Mapping[str, str]
     clean: bool = True
     """False if a task may have died while writing: its files are not known by name."""
@@ -33,6 +50,11 @@ class Executed:
 def unit_ids(step: RewriteFiles) -> list[str]:
     """Names of a group's units, unique within the run; they are used as paths."""
     return [f"{step.group_id}-{n}" for n in range(len(step.units))]
+
+
+def group_of(unit_id: str) -> str:
+    """The group that a unit belongs to."""
+    return unit_id.rpartition("-")[0]
 
 
 def unit_of_path(plan: Plan) -> dict[str, str]:
@@ -45,40 +67,48 @@ def unit_of_path(plan: Plan) -> dict[str, str]:
     }
 
 
-def execute(plan: Plan, staging: Staging, progress: Progress) -> Executed:
-    """Run every unit; a unit that fails costs its group, never the run."""
-    run = _Run(plan, staging, progress)
+def execute(
+    plan: Plan, staging: Staging, progress: Progress, listener: Listener, done: Mapping[str, UnitResult]
+) -> Executed:
+    """Run every unit that is not done yet; a unit that fails costs its group, never the run."""
+    run = _Run(plan, staging, progress, listener, done)
     run.carry_out()
-    written = {
-        step.group_id: _of_group(step, run.results, run.fallbacks)
-        for step in plan.steps
-        if step.group_id not in run.failed
-    }
     clean = all(rewriter.clean for rewriter in run.rewriters.values()) and not run.failed
-    return Executed(written=written, failed=run.failed, clean=clean and run.clean)
+    return Executed(failed=run.failed, clean=clean and run.clean)
 
 
 class _Run:
     """The units of a plan under way, several Spark jobs at a time."""
 
-    def __init__(self, plan: Plan, staging: Staging, progress: Progress) -> None:
+    def __init__(
+        self, plan: Plan, staging: Staging, progress: Progress, listener: Listener, done: Mapping[str, UnitResult]
+    ) -> None:
         self._plan = plan
         self._staging = staging
         self._progress = progress
+        self._listener = listener
         self.rewriters: dict[Method, Rewriter] = {}
-        self.results: dict[str, UnitResult] = {}
+        self.results: dict[str, UnitResult] = dict(done)
+        self._missing = {step.group_id: set(unit_ids(step)) - done.keys() for step in plan.steps}
+        """Units that each group still waits for."""
+        self._step_of = {step.group_id: step for step in plan.steps}
+        self._early: SimpleQueue[tuple[Task, UnitResult]] = SimpleQueue()
         self.failed: dict[str, str] = {}
         self.clean = True
         self.fallbacks: dict[str, str] = {}
         """Groups of which another method did a part, and why."""
 
     def carry_out(self) -> None:
+        for group_id in [group_id for group_id, missing in self._missing.items() if not missing]:
+            self._group_done(group_id)
         cores = self._staging.table.session.sparkContext.defaultParallelism
         pool = ThreadPoolExecutor(max_workers=max(2, 2 * cores), thread_name_prefix="icepact")
         try:
             running = self._submit(pool, self._tasks())
             while running:
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                done, _ = wait(running, timeout=_SECONDS_BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
+                self._listener.going_on()
+                self._take_early()
                 for future in done:
                     running |= self._finish(pool, future, running.pop(future))
         except BaseException:  # interrupted: the jobs must not go on writing behind our back
@@ -90,11 +120,22 @@ class _Run:
             for rewriter in self.rewriters.values():
                 rewriter.close()
 
+    def _hear(self, task: Task, result: UnitResult) -> None:
+        """From another thread: a unit is done."""
+        self._early.put((task, result))
+
+    def _take_early(self) -> None:
+        heard: list[tuple[Task, UnitResult]] = []
+        while not self._early.empty():
+            heard.append(self._early.get())
+        self._take([task for task, _ in heard], {task.unit_id: result for task, result in heard})
+
     def _tasks(self) -> dict[Method, list[Task]]:
         tasks: dict[Method, list[Task]] = {}
         for step in self._plan.steps:
             for unit, unit_id in zip(step.units, unit_ids(step), strict=True):
-                tasks.setdefault(step.method, []).append(Task(step, unit, unit_id))
+                if unit_id not in self.results:
+                    tasks.setdefault(step.method, []).append(Task(step, unit, unit_id))
         return tasks
 
     def _submit(self, pool: ThreadPoolExecutor, tasks: Mapping[Method, list[Task]]) -> dict[_Future, _Batch]:
@@ -109,7 +150,7 @@ class _Run:
         if method not in self.rewriters:
             match method:
                 case Method.ASSEMBLE:
-                    self.rewriters[method] = AssembleRewriter(self._staging, self._plan)
+                    self.rewriters[method] = AssembleRewriter(self._staging, self._plan, self._hear)
                 case Method.SPARK:
                     self.rewriters[method] = SparkRewriter(self._staging)
                 case _:
@@ -128,16 +169,19 @@ class _Run:
         error = future.exception()
         if error is not None:
             self.clean = False
+            self._take_early()
+            left = [task for task in batch if task.unit_id not in self.results]
             if len(batch) > 1:  # one of them spoilt the job: each gets a job of its own
-                return {pool.submit(self._rewrite, self._rewriter(method), [task]): (method, [task]) for task in batch}
-            self._failed(batch[0], self._told(batch[0], error_line(error)))
+                return {pool.submit(self._rewrite, self._rewriter(method), [task]): (method, [task]) for task in left}
+            for task in left:
+                self._failed(task, self._told(task, error_line(error)))
             return {}
         again: list[Task] = []
+        finished: dict[str, UnitResult] = {}
         for task, ended in zip(batch, future.result(), strict=True):
             match ended:
                 case UnitResult():
-                    self.results[task.unit_id] = ended
-                    self._done(task)
+                    finished[task.unit_id] = ended
                 case Refused(reason):
                     self.fallbacks.setdefault(task.step.group_id, reason)
                     again.append(task)
@@ -145,7 +189,29 @@ class _Run:
                     self._failed(task, reason)
                 case _:
                     assert_never(ended)
+        self._take(batch, finished)
         return self._submit(pool, {Method.SPARK: again}) if again else {}
+
+    def _take(self, batch: Sequence[Task], finished: Mapping[str, UnitResult]) -> None:
+        """Remember finished units, and tell of them and of the groups that are whole now."""
+        news = {unit_id: result for unit_id, result in finished.items() if unit_id not in self.results}
+        if not news:
+            return
+        self.results |= news
+        self._listener.units_done(news)
+        for task in batch:
+            if task.unit_id in news:
+                self._done(task)
+                missing = self._missing[task.step.group_id]
+                missing.discard(task.unit_id)
+                if not missing:
+                    self._group_done(task.step.group_id)
+
+    def _group_done(self, group_id: str) -> None:
+        if group_id not in self.failed:
+            self._listener.group_done(
+                _of_group(self._step_of[group_id], self.results, self._staging, self.fallbacks.get(group_id, ""))
+            )
 
     def _told(self, task: Task, reason: str) -> str:
         """Why a unit failed; if another method had been tried before, that reason comes first."""
@@ -162,16 +228,17 @@ class _Run:
         )
 
 
-def _of_group(step: RewriteFiles, results: Mapping[str, UnitResult], fallbacks: Mapping[str, str]) -> Written:
-    units = [results[unit_id] for unit_id in unit_ids(step)]
+def _of_group(step: RewriteFiles, results: Mapping[str, UnitResult], staging: Staging, fallback: str) -> Written:
+    names = unit_ids(step)
+    units = [results[unit_id] for unit_id in names]
     return Written(
         group_id=step.group_id,
-        inputs=tuple(i for u in units for i in u.inputs),
+        inputs=tuple(i for unit_id in names for i in staging.inputs(unit_id)),
         rows_observed=sum(u.rows_observed for u in units),
         files=tuple(f for u in units for f in u.files),
         seconds=sum(u.seconds for u in units),
         methods=Counter(u.method.value for u in units),
-        fallback=fallbacks.get(step.group_id, ""),
+        fallback=fallback,
         copied_bytes=sum(u.copied_bytes for u in units),
         encoded_bytes=sum(u.encoded_bytes for u in units),
         requests=sum(u.requests for u in units),

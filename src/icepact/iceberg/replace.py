@@ -51,9 +51,12 @@ def replace_files(
     inputs: list[str],
     outputs: Any,
     dangling: list[str],
+    sequence: int | None,
     facts: dict[str, str],
 ) -> int:
     """One atomic commit: inputs and dangling delete files out, outputs in. Returns the new snapshot's id.
+
+    `sequence` is the data sequence number of the outputs; without it they are as new as the snapshot.
 
     Raises HeadMoved if it certainly did not land and should be judged again, CommitRefused if it
     certainly did not and never will, CommitUnknown if nobody can tell.
@@ -69,6 +72,8 @@ def replace_files(
         outputs,
         java.jvm.java.util.HashSet(),
     )
+    if sequence is not None:
+        rewrite.dataSequenceNumber(sequence)
     for key, value in facts.items():
         rewrite.set(key, value)
     rewrite.validateWith(_BoundToHead(view.snapshot_id)).toBranch(branch)
@@ -113,6 +118,19 @@ def find_commit(table: IcebergTable, branch: str, commit_id: str, *, since: int)
         parent = snapshot.parentId()
         snapshot = None if parent is None else table.table.snapshot(parent)
     return None
+
+
+def appends_only_since(table: IcebergTable, branch: str, head: int) -> bool:
+    """Whether a commit that is bound to this head would still be accepted: only appends came after it."""
+    snapshot = table.head(branch)
+    while snapshot is not None:
+        if int(snapshot.snapshotId()) == head:
+            return True
+        if snapshot.operation() != "append":
+            return False
+        parent = snapshot.parentId()
+        snapshot = None if parent is None else table.table.snapshot(parent)
+    return False
 
 
 def _delete_files(java: Java, view: HeadView, dangling: list[str], inputs: list[str]) -> Any:

@@ -6,15 +6,17 @@ crash the files of a dead run are known by name.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from py4j.java_gateway import JavaMember
 from pydantic_core import from_json
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
 
-from icepact.iceberg.java import Java, JavaError, error_class
+from icepact.iceberg.java import Java
+from icepact.iceberg.leftovers import DATA_PATH, run_prefix
 from icepact.iceberg.scan import ScanTasks, described_files
 from icepact.iceberg.session import session_of
 from icepact.iceberg.table import IcebergTable
@@ -24,9 +26,19 @@ from icepact.model.schema import flat_columns
 MOST_STATISTICS = 500_000
 """Files times columns whose statistics are held for the proof; beyond it, fewer columns are compared."""
 _ONE_TASK = 2**62
-_DATA_PATH = "write.data.path"
-_CUSTOM_LOCATIONS = "write.location-provider.impl"
-_LISTS_PREFIXES = "org.apache.iceberg.io.SupportsPrefixOperations"
+
+
+FileDocument: TypeAlias = Mapping[str, Any]
+"""Iceberg's JSON of one data file."""
+
+
+def has_plain_partition(document: FileDocument) -> bool:
+    """Whether Iceberg can read its own JSON of a file again: not if a partition value is NaN or infinite."""
+    values = document.get("partition", ())
+    return not any(
+        value in ("NaN", "Infinity", "-Infinity") or (isinstance(value, float) and not math.isfinite(value))
+        for value in values
+    )
 
 
 class Staging:
@@ -40,11 +52,16 @@ class Staging:
         run_id: str,
         unit_of: Mapping[str, str],
         properties: Mapping[str, str],
+        round_name: str = "",
+        odd: dict[str, Any] | None = None,
     ) -> None:
         self.table = table
         self.java = table.java
         self.run_id = run_id
-        self._frozen = _frozen_copy(table, run_id, properties)
+        self._round = round_name
+        self._odd = {} if odd is None else odd
+        """New files, by path, that Iceberg's JSON cannot describe; kept from round to round."""
+        self._frozen = frozen_copy(table, run_id, properties)
         known = self.java.iceberg.util.SnapshotUtil.schemaFor(table.table, snapshot_id)  # columns as they were then
         document = json.loads(str(self.java.iceberg.SchemaParser.toJson(known)))
         columns = [column.name for column in flat_columns(document).values()]
@@ -52,35 +69,45 @@ class Staging:
         tasks = ScanTasks.with_stats(self.java, table.table, snapshot_id, list(unit_of), told)
         self._tasks_of = tasks.by_key(unit_of)
         self._inputs = _input_facts(tasks, unit_of)
-        self._written: dict[str, Any] = {}
-        self._described: dict[str, list[dict[str, Any]]] = {}
 
     def inputs(self, unit_id: str) -> list[InputFacts]:
         """What the manifests say of a unit's files."""
         return self._inputs[unit_id]
+
+    def has(self, unit_id: str) -> bool:
+        """Whether a unit is among the inputs."""
+        return unit_id in self._tasks_of
+
+    def tasks(self, unit_ids: Sequence[str]) -> Any:
+        """The scan tasks of units, as a Java list."""
+        found = self.java.jvm.java.util.ArrayList()
+        for unit_id in unit_ids:
+            found.addAll(self._tasks_of[unit_id])
+        return found
 
     def output_path(self, unit_id: str) -> str:
         """Where a unit's output goes, up to what makes its name unique; in the partition of its inputs."""
         file = self._tasks_of[unit_id].get(0).file()
         spec = self.table.table.specs()[file.specId()]
         locations = self._frozen.locationProvider()
-        name = f"{self.run_id}-{unit_id}"  # also where the table has a location provider of its own
+        name = f"{self.run_id}-{unit_id}{self._round}"  # also where the table has a location provider of its own
         if spec.isUnpartitioned():
             return str(locations.newDataLocation(name))
         return str(locations.newDataLocation(spec, file.partition(), name))
 
-    def rewrite(self, unit_id: str, *, output_spec_id: int, max_file_size: int, shuffle_tasks: int) -> int:
-        """Read a unit and write its rows; returns how many flowed.
+    def rewrite(
+        self, unit_id: str, *, output_spec_id: int, max_file_size: int, shuffle_tasks: int
+    ) -> tuple[int, list[tuple[WrittenFile, FileDocument]]]:
+        """Read a unit and write its rows; returns how many flowed, and the new files.
 
         With `shuffle_tasks` above 0 the rows are regrouped by output partition first.
         """
         java, table = self.java, self._frozen
-        self._described.pop(unit_id, None)
-        cache = _static_get(java, "org.apache.iceberg.spark.SparkTableCache")
+        cache = static_get(java, "org.apache.iceberg.spark.SparkTableCache")
         manager = java.iceberg.spark.ScanTaskSetManager.get()
         coordinator = java.iceberg.spark.FileRewriteCoordinator.get()
-        staged = f"{self.run_id}-{unit_id}"
-        session = _own_session(java, self.table.session, shuffle_tasks)
+        staged = f"{self.run_id}-{unit_id}{self._round}"
+        session = own_session(java, self.table.session, shuffle_tasks)
         rows = Observation(f"rows-{staged}")
         cache.add(staged, table)
         try:
@@ -102,12 +129,12 @@ class Staging:
                     .mode("append")
                     .save(staged)
                 )
-            self._written[unit_id] = coordinator.fetchNewFiles(table, staged)
+            written = coordinator.fetchNewFiles(table, staged)
         finally:
             cache.remove(staged)
             manager.removeTasks(table, staged)
             coordinator.clearRewrite(table, staged)
-        return int(rows.get["rows"])
+        return int(rows.get["rows"]), self.written(written)
 
     def tag_jobs(self) -> None:
         """Mark the Spark jobs of this thread as this run's, so that they can be cancelled together."""
@@ -117,57 +144,48 @@ class Staging:
         """Stop all Spark jobs of this run."""
         self.table.session.sparkContext.cancelJobsWithTag(f"icepact-{self.run_id}")
 
-    def written(self, unit_id: str) -> list[WrittenFile]:
-        """A unit's new files, each with what its footer on storage says."""
-        return [self._describe(file) for file in self.java.items(self._written[unit_id])]
+    def written(self, files: Any) -> list[tuple[WrittenFile, FileDocument]]:
+        """New files, each with what its footer on storage says, and as Iceberg's JSON has it."""
+        specs = self.table.table.specs()
+        to_json = self.java.iceberg.ContentFileParser.toJson
+        found = []
+        for file in self.java.items(files):
+            document = from_json(str(to_json(file, specs[file.specId()])))
+            if not has_plain_partition(document):
+                self._odd[document["file-path"]] = file
+            found.append(self.stored(document))
+        return found
 
-    def describe(self, unit_id: str, files: Sequence[WrittenFile], metrics: Sequence[Mapping[str, Any]]) -> None:
-        """Remember files that workers wrote, with what their footers say, as Iceberg's JSON has it."""
-        self._described[unit_id] = [
-            {
-                "spec-id": file.spec_id,
-                "content": "data",
-                "file-path": file.path,
-                "file-format": file.format,
-                "partition": list(file.partition),
-                "record-count": file.rows,
-                "file-size-in-bytes": file.size,
-                "sort-order-id": 0,  # unsorted: row groups stand as they came
-                **told,
-            }
-            for file, told in zip(files, metrics, strict=True)
-        ]
-
-    def java_files(self, unit_ids: list[str]) -> Any:
-        """Java's own description of the new files, as a set for a commit."""
-        files = self.java.jvm.java.util.HashSet()
-        described: list[dict[str, Any]] = []
-        for unit_id in unit_ids:
-            if unit_id in self._described:
-                described += self._described[unit_id]
-            else:
-                files.addAll(self._written[unit_id])
-        if described:
-            files.addAll(described_files(self.java, self.table.table, described))
-        return files
-
-    def _describe(self, file: Any) -> WrittenFile:
-        java, table = self.java, self.table.table
-        spec = table.specs()[file.specId()]
-        told = from_json(str(java.iceberg.ContentFileParser.toJson(file, spec)))
-        stored = table.io().newInputFile(told["file-path"])
+    def stored(self, told: FileDocument) -> tuple[WrittenFile, FileDocument]:
+        """A file as Iceberg's JSON describes it, with what its footer on storage says."""
+        stored = self.table.table.io().newInputFile(told["file-path"])
         footer = self._footer(stored, told["file-format"].lower())
-        return WrittenFile(
-            path=told["file-path"],
-            size=told["file-size-in-bytes"],
-            rows=told["record-count"],
-            spec_id=told["spec-id"],
-            partition=tuple(told.get("partition", ())),
-            format=told["file-format"].lower(),
-            stored_size=int(stored.getLength()),
-            stored_rows=None if footer is None else footer["record-count"],
-            columns=None if footer is None else column_facts(footer),
+        return (
+            WrittenFile(
+                path=told["file-path"],
+                size=told["file-size-in-bytes"],
+                rows=told["record-count"],
+                spec_id=told["spec-id"],
+                partition=tuple(told.get("partition", ())),
+                format=told["file-format"].lower(),
+                stored_size=int(stored.getLength()),
+                stored_rows=None if footer is None else footer["record-count"],
+                columns=None if footer is None else column_facts(footer),
+            ),
+            told,
         )
+
+    def java_files(self, documents: Sequence[FileDocument]) -> Any:
+        """Java's own description of new files, as a set for a commit."""
+        java = self.java
+        files = java.jvm.java.util.HashSet()
+        for document in documents:
+            if document["file-path"] in self._odd:
+                files.add(self._odd[document["file-path"]])
+        plain = [document for document in documents if document["file-path"] not in self._odd]
+        if plain:
+            files.addAll(described_files(java, self.table.table, plain))
+        return files
 
     def _footer(self, stored: Any, file_format: str) -> dict[str, Any] | None:
         """The metrics in a file's footer, read by Iceberg's own reader from storage."""
@@ -201,53 +219,7 @@ def _input_facts(tasks: ScanTasks, unit_of: Mapping[str, str]) -> dict[str, list
     return found
 
 
-def delete_files(table: IcebergTable, paths: list[str]) -> None:
-    """Delete files from storage; files that are already gone are no error."""
-    if paths:
-        java = table.java
-        java.iceberg.CatalogUtil.deleteFiles(
-            table.table.io(), java.from_json(paths, "java.util.ArrayList"), "uncommitted", True
-        )
-
-
-def run_prefix(table: IcebergTable, run_id: str) -> str | None:
-    """The folder below which a run's files are; null if the table has a location provider of its own."""
-    properties = table.properties
-    if _CUSTOM_LOCATIONS in properties:
-        return None
-    base = properties.get(_DATA_PATH) or f"{str(table.table.location()).rstrip('/')}/data"
-    return f"{base.rstrip('/')}/icepact-{run_id}"
-
-
-def delete_leftovers(table: IcebergTable, run_id: str, *, keep: frozenset[str]) -> None:
-    """Delete what is below a run's own folder and was not committed.
-
-    Only for a run whose commit state is known: nothing else ever writes there, so what is not kept can be
-    referred to by no snapshot, now or later. Listings spell paths in their own way (`file:/x`, another
-    authority), so files are told apart by their names, which are unique; and unless every kept file is
-    recognised in the listing, nothing is deleted at all.
-    """
-    prefix = run_prefix(table, run_id)
-    io = table.table.io()
-    if prefix is None or not table.java.class_of(_LISTS_PREFIXES).isInstance(io):
-        return
-    try:
-        listed = table.java.listed(io.listPrefix(f"{prefix}/"))
-        found = table.java.texts(listed, table.java.method("org.apache.iceberg.io.FileInfo", "location"))
-    except JavaError as error:
-        if error_class(error) in {"NotFoundException", "UncheckedIOException"}:
-            return  # the run wrote nothing
-        raise
-    kept = {_name(path) for path in keep}
-    if kept <= {_name(path) for path in found}:
-        delete_files(table, [path for path in found if _name(path) not in kept])
-
-
-def _name(path: str) -> str:
-    return path.rsplit("/", 1)[-1]
-
-
-def _frozen_copy(table: IcebergTable, run_id: str, wishes: Mapping[str, str]) -> Any:
+def frozen_copy(table: IcebergTable, run_id: str, wishes: Mapping[str, str]) -> Any:
     """The table as it is now, unable to change, with the run's own folder for new files and its wishes for them."""
     java, real = table.java, table.table
     prefix = run_prefix(table, run_id)
@@ -255,7 +227,7 @@ def _frozen_copy(table: IcebergTable, run_id: str, wishes: Mapping[str, str]) ->
         locations = real.locationProvider()
     else:
         properties = java.jvm.java.util.HashMap(real.properties())
-        properties[_DATA_PATH] = prefix
+        properties[DATA_PATH] = prefix
         locations = java.iceberg.LocationProviders.locationsFor(real.location(), properties)
     metadata = real.operations().current()
     if wishes:
@@ -265,7 +237,7 @@ def _frozen_copy(table: IcebergTable, run_id: str, wishes: Mapping[str, str]) ->
     return java.iceberg.BaseTable(operations, real.name())
 
 
-def _own_session(java: Java, session: SparkSession, shuffle_tasks: int) -> SparkSession:
+def own_session(java: Java, session: SparkSession, shuffle_tasks: int) -> SparkSession:
     """A clone of the session, so that the settings a rewrite needs never reach the user's own."""
     clone = session_of(session.sparkContext, java.session.cloneSession())
     clone.conf.set("spark.sql.adaptive.enabled", "false")
@@ -277,7 +249,7 @@ def _own_session(java: Java, session: SparkSession, shuffle_tasks: int) -> Spark
     return clone
 
 
-def _static_get(java: Java, owner: str) -> Any:
+def static_get(java: Java, owner: str) -> Any:
     """`owner.get()` where an instance method of the same name hides the static one from py4j."""
     return JavaMember("get", None, f"z:{owner}", java.gateway._gateway_client)()
 

@@ -41,11 +41,19 @@ class HeadView:
     """Live files in the partitions of the paths asked for."""
     deletes: Sequence[DeleteFile]
     """All live deletes."""
-    oldest_elsewhere: int | None
-    """Smallest sequence number of the live files in other partitions; null if there are none, or if it
-    does not matter because no delete is global."""
+    everything: ScanTasks
+    """All live files."""
     tasks: ScanTasks
+    """The live files in the partitions of the paths asked for, Java's own."""
     java_deletes: Any
+
+    def oldest_elsewhere(self) -> int | None:
+        """Smallest sequence number of the live files in other partitions; null if there are none."""
+        if self.everything.tasks.size() == self.tasks.tasks.size():
+            return None
+        here = set(self.tasks.paths())
+        numbers = zip(self.everything.paths(), self.everything.sequence_numbers(), strict=True)
+        return min((number for path, number in numbers if path not in here), default=None)
 
 
 class IcebergTable:
@@ -237,7 +245,7 @@ class IcebergTable:
             format_version=self.format_version,
             files=files,
             deletes=deletes,
-            oldest_elsewhere=_oldest_elsewhere(everything, around) if self._any_global(deletes) else None,
+            everything=everything,
             tasks=around,
             java_deletes=java_deletes,
         )
@@ -255,19 +263,46 @@ class IcebergTable:
         """Whether a snapshot is in the history of another, or is it."""
         return bool(self.java.iceberg.util.SnapshotUtil.isAncestorOf(self.table, of, snapshot_id))
 
+    def newest(self, branch: str, count: int) -> list[int]:
+        """The newest snapshots of a branch, newest first."""
+        found: list[int] = []
+        snapshot = self.head(branch)
+        while snapshot is not None and len(found) < count:
+            found.append(int(snapshot.snapshotId()))
+            parent = snapshot.parentId()
+            snapshot = None if parent is None else self.table.snapshot(parent)
+        return found
+
+    def changed_paths(self, snapshot_id: int) -> tuple[list[str], list[str]]:
+        """Data files that a snapshot removed, and those that it added."""
+        snapshot = self.table.snapshot(snapshot_id)
+        changes = self.java.iceberg.SnapshotChanges.builderFor(self.table).snapshot(snapshot).build()
+        location = self.java.method("org.apache.iceberg.ContentFile", "location")
+        removed = self.java.texts(self.java.listed(changes.removedDataFiles()), location)
+        return removed, self.java.texts(self.java.listed(changes.addedDataFiles()), location)
+
+    def tasks_of(self, snapshot_id: int, paths: Sequence[str]) -> Any:
+        """Scan tasks of these files as a snapshot has them, Java's own list."""
+        return ScanTasks.plan(self.java, self.table, snapshot_id).with_paths(paths).tasks
+
+    def fact(self, snapshot_id: int, name: str) -> str | None:
+        """What icepact wrote into a snapshot's summary."""
+        found = (self.table.snapshot(snapshot_id).summary() or {}).get(f"{FACT_PREFIX}{name}")
+        return None if found is None else str(found)
+
     def parent_of(self, snapshot_id: int) -> int | None:
         """The snapshot before this one on its branch."""
         parent = self.table.snapshot(snapshot_id).parentId()
         return None if parent is None else int(parent)
 
+    def sequence_number_of(self, snapshot_id: int) -> int:
+        """A snapshot's own sequence number; 0 on format version 1."""
+        return int(self.table.snapshot(snapshot_id).sequenceNumber())
+
     def total_rows(self, snapshot_id: int) -> int | None:
         """Records in all live data files, as the snapshot's summary counts them; null if it does not."""
         total = (self.table.snapshot(snapshot_id).summary() or {}).get("total-records")
         return None if total is None else int(total)
-
-    def _any_global(self, deletes: Sequence[DeleteFile]) -> bool:
-        specs = self.specs
-        return any(d.is_global(specs) for d in deletes)
 
     def paths_in_position_deletes(self, snapshot_id: int, delete_paths: Sequence[str]) -> dict[str, set[str]]:
         """Which data files each of these position-delete files speaks of; one Spark job for all.
@@ -299,20 +334,15 @@ def _live_twice(files: Sequence[DataFile]) -> frozenset[str]:
 
 def _run_of(snapshot: Any) -> LastRun:
     summary = snapshot.summary()
+    earlier = str(summary.get(f"{FACT_PREFIX}earlier-sequence-numbers") or "")
     return LastRun(
         layout=str(summary.get(f"{FACT_PREFIX}layout")),
         snapshot_id=int(snapshot.snapshotId()),
-        sequence_number=int(snapshot.sequenceNumber()),
+        own_sequence_numbers=frozenset(
+            {int(snapshot.sequenceNumber()), *map(int, earlier.split(",") if earlier else ())}
+        ),
         pinned_sequence_number=int(summary.get(f"{FACT_PREFIX}pinned-sequence-number") or 0),
     )
-
-
-def _oldest_elsewhere(everything: ScanTasks, around: ScanTasks) -> int | None:
-    if everything.tasks.size() == around.tasks.size():
-        return None
-    here = set(around.paths())
-    rest = [n for path, n in zip(everything.paths(), everything.sequence_numbers(), strict=True) if path not in here]
-    return min(rest, default=None)
 
 
 def _sort_order(text: str) -> str:

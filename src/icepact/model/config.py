@@ -38,7 +38,10 @@ class Config(BaseModel):
     catalog_uri: str | None = Field(default=None, repr=False, description="Where that catalog is.")
     catalog_type: str | None = Field(default=None, description="Its type, if the URI does not tell.")
     warehouse: str | None = Field(default=None, description="Where its tables are.")
-    state: Path | None = Field(default=None, description="Folder of the run history.")
+    state: Path | None = Field(default=None, description="Folder of the record store's SQLite file.")
+    store: str | None = Field(
+        default=None, repr=False, description="Another record store: memory, or postgresql://user@host/database."
+    )
     catalogs: Mapping[str, Mapping[str, Text]] = Field(
         default_factory=dict, repr=False, description="Catalogs by name, with Iceberg's or PyIceberg's properties."
     )

@@ -6,10 +6,13 @@
     │   ├── Unsupported          the table or runtime is one we will not touch
     │   └── SetupMissing         Java, jars or a package is missing; the message says what to do
     ├── TemporaryError           trying again can help
-    │   └── HeadMoved            somebody committed in between: judge again at the new head
+    │   ├── HeadMoved            somebody committed in between: judge again at the new head
+    │   └── TableBusy            another run works on the table
     ├── PermanentError           trying again cannot help
     │   ├── ProofFailed          the new files are not the same rows: never committed
     │   ├── CommitRefused        the commit certainly did not land
+    │   ├── RunLost              another process has taken the run over: this one must stop
+    │   ├── Cancelled            somebody asked the run to stop
     │   └── CommitBroken         the commit landed and is wrong: rolled back if possible, nothing deleted
     └── CommitUnknown            nobody knows whether the commit landed: nothing may be deleted
 
@@ -53,6 +56,10 @@ class HeadMoved(TemporaryError):
     """Somebody else committed to the table in between."""
 
 
+class TableBusy(TemporaryError):
+    """Another run works on the table."""
+
+
 class PermanentError(IcepactError):
     """It did not work and will not work by trying again."""
 
@@ -63,6 +70,14 @@ class ProofFailed(PermanentError):
 
 class CommitRefused(PermanentError):
     """The catalog refused the commit."""
+
+
+class RunLost(PermanentError):
+    """Another process has taken the run over."""
+
+
+class Cancelled(PermanentError):
+    """The run was cancelled."""
 
 
 class CommitBroken(PermanentError):

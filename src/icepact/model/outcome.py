@@ -3,19 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
-
-class Status(StrEnum):
-    """How a run ended."""
-
-    RUNNING = "running"
-    COMMITTED = "committed"
-    PARTLY_COMMITTED = "partly-committed"
-    SUPERSEDED = "superseded"
-    NOTHING_TO_DO = "nothing-to-do"
-    FAILED = "failed"
+from icepact.model.run import Status
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,6 +73,8 @@ class Outcome:
     methods: Mapping[str, int]
     """Groups by method."""
     groups: tuple[GroupOutcome, ...]
+    snapshots: tuple[int, ...] = ()
+    """All snapshots that were committed, in order."""
     copied_bytes: int = 0
     encoded_bytes: int = 0
     requests: int = 0
@@ -102,33 +94,6 @@ class Outcome:
             "started_at": self.started_at.isoformat(),
             "seconds": round(self.seconds, 3),
             "methods": dict(self.methods),
+            "snapshots": list(self.snapshots),
             "groups": [group.to_dict() for group in self.groups],
-        }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunRecord:
-    """One line of history."""
-
-    run_id: str
-    catalog: str
-    table: str
-    branch: str
-    status: Status
-    started_at: datetime
-    finished_at: datetime | None
-    outcome: Mapping[str, Any] | None
-    """The outcome's document; null while the run goes on or if it died."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The run as it is printed with `--json`."""
-        return {
-            "run_id": self.run_id,
-            "catalog": self.catalog,
-            "table": self.table,
-            "branch": self.branch,
-            "status": self.status.value,
-            "started_at": self.started_at.isoformat(),
-            "finished_at": self.finished_at.isoformat() if self.finished_at else None,
-            "outcome": dict(self.outcome) if self.outcome else None,
         }

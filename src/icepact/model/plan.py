@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any, TypeAlias
+
+from pydantic import ConfigDict, TypeAdapter, with_config
 
 from icepact.model.policy import Policy
 from icepact.model.sizes import format_size
@@ -146,6 +149,7 @@ class Before:
     bytes: int
 
 
+@with_config(ConfigDict(ser_json_inf_nan="constants"))
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
     """What would be done to one pinned table state."""
@@ -179,6 +183,15 @@ class Plan:
             "complete": self.complete,
         }
 
+    def to_json(self) -> bytes:
+        """Everything there is to know about the plan, for `from_json`."""
+        return _documents().dump_json(self)
+
+    @staticmethod
+    def from_json(document: bytes) -> "Plan":
+        """A plan as it was."""
+        return _documents().validate_json(document)
+
     def explain(self) -> str:
         """The plan in words: each group with its reason, then what is left out and why."""
         p = self.predicted
@@ -204,3 +217,8 @@ class Plan:
                 f"  {entry.partition}: {counted(entry.files, 'file')} ({format_size(entry.bytes)}); {entry.reason}"
             )
         return "\n".join(lines)
+
+
+@cache
+def _documents() -> TypeAdapter[Plan]:
+    return TypeAdapter(Plan)

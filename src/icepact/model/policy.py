@@ -36,6 +36,14 @@ class MethodWish(StrEnum):
     SPARK = "spark"
 
 
+class Proofs(StrEnum):
+    """What is compared before a commit."""
+
+    FOOTERS = "footers"
+    FULL = "full"
+    OFF = "off"
+
+
 class Codec(StrEnum):
     """Compression of new row groups."""
 
@@ -87,6 +95,12 @@ class Options(BaseModel):
         int | None, Field(ge=1, description="Pages with fewer rows on average are encoded anew, not joined.")
     ] = None
     task_memory: Annotated[OptionalSize, Field(description="Memory of one task's Python process.")] = None
+    verify: Annotated[
+        Proofs | None, Field(description="Proof before the commit: footers, full (every row), or off.")
+    ] = None
+    max_commits: Annotated[
+        int | None, Field(ge=1, le=100, description="Groups are committed as they finish, in about so many commits.")
+    ] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -135,6 +149,9 @@ class Policy:
     """Where small row groups are joined, pages with at least so many rows on average are kept."""
     task_memory: int
     """Bytes."""
+    verify: Proofs
+    max_commits: int
+    """1: all groups in one commit, once all are written."""
     sources: Mapping[str, str]
     """Where each value came from: request, table property, configuration, table default, default."""
 
@@ -172,7 +189,9 @@ def _as_ever(name: str, value: Any) -> bool:
     return name in _ADDED_LATER and value == getattr(_DEFAULTS, name)
 
 
-_NOT_LAYOUT = frozenset({"sources", "max_files", "max_bytes", "rewrite_all", "method", "task_memory"})
+_NOT_LAYOUT = frozenset(
+    {"sources", "max_files", "max_bytes", "rewrite_all", "method", "task_memory", "verify", "max_commits"}
+)
 
 
 def options(given: Mapping[str, Any], source: str = "request") -> Options:
@@ -183,7 +202,7 @@ def options(given: Mapping[str, Any], source: str = "request") -> Options:
         first = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
-        choices = {"strategy": Strategy, "method": MethodWish, "codec": Codec}
+        choices = {"strategy": Strategy, "method": MethodWish, "codec": Codec, "verify": Proofs}
         if name in choices:
             message = f"unknown {name}; there is: {', '.join(choices[name])}"
         where = "" if source == "request" else f" ({source})"
@@ -235,6 +254,8 @@ _DEFAULTS = Options(
     min_row_group_size=8 * 1024**2,
     min_page_rows=2000,
     task_memory=1024**3,
+    verify=Proofs.FOOTERS,
+    max_commits=1,
 )
 
 

@@ -3,6 +3,28 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+STEPS = (
+    "held",
+    "recorded",
+    "staged",
+    "written",
+    "checkpointed",
+    "proven",
+    "judged",
+    "attempting",
+    "landed",
+    "committed",
+    "executed",
+    "finished",
+    "cleaned",
+)
+"""Where a run can be said to be, in order; some are passed more than once.
+
+held: the table's lease is taken. recorded: the intent is in the record store. staged: inputs are at hand. written:
+units are written. checkpointed: and recorded. proven: a group holds what readers saw. judged: groups were compared
+with the head. attempting: a commit is recorded as under way. landed: it is in the table. committed: and recorded.
+executed: nothing is left to write. finished: the end is recorded. cleaned: what was written for nothing is gone."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnitDone:
@@ -20,9 +42,16 @@ class Progress(Protocol):
         """Called from the run's own thread."""
         ...
 
+    def step(self, name: str) -> None:
+        """The run has come to a named step; see `STEPS`."""
+        ...
+
 
 class Silent:
     """Says nothing."""
 
     def advance(self, done: UnitDone) -> None:
+        """Nothing to say."""
+
+    def step(self, name: str) -> None:
         """Nothing to say."""

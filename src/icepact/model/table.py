@@ -1,5 +1,7 @@
 """One pinned table state: what every later stage works on, and nothing newer."""
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -78,6 +80,12 @@ def delete_records(files: Iterable[DataFile], deletes: Sequence[DeleteFile]) -> 
     return sum(deletes[index].records for index in {i for f in files for i in f.deletes})
 
 
+def signature(files: Iterable[DataFile], deletes: Sequence[DeleteFile]) -> str:
+    """Of some files and what applies to them; another one as soon as anything changes."""
+    told = sorted([file.path, *sorted(str(deletes[i].key) for i in file.deletes)] for file in files)
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpecField:
     """One field of a partition spec."""
@@ -129,7 +137,8 @@ class LastRun:
     layout: str
     """Fingerprint of the policy it worked by; see `Policy.fingerprint`."""
     snapshot_id: int
-    sequence_number: int
+    own_sequence_numbers: frozenset[int]
+    """Of its commits."""
     pinned_sequence_number: int
     """What it had seen when it planned: files up to here were judged by it."""
 

@@ -1,13 +1,13 @@
 """From a pinned table to a plan: candidates, groups, packing, prediction, budget."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from icepact.model.plan import Before, LeftOut, Plan, Prediction, RewriteFiles, Unit
 from icepact.model.policy import Policy
 from icepact.model.rates import Rates
-from icepact.model.table import DataFile, LastRun, TableState, delete_records
+from icepact.model.table import DataFile, LastRun, TableState, delete_records, signature
 from icepact.plan.budget import within_budget
 from icepact.plan.methods import choose
 from icepact.plan.packing import outputs_of, pack, reading_order
@@ -32,8 +32,13 @@ class _Verdict:
     left_out: tuple[LeftOut, ...] = ()
 
 
-def make_plan(state: TableState, policy: Policy, rates: Rates | None = None) -> Plan:
-    """What to rewrite, how, and why everything else is left alone."""
+def make_plan(
+    state: TableState, policy: Policy, rates: Rates | None = None, *, set_aside: Mapping[str, str] | None = None
+) -> Plan:
+    """What to rewrite, how, and why everything else is left alone.
+
+    `set_aside` says by a group's signature why it is not tried now.
+    """
     rates = rates or Rates()
     groups: list[RewriteFiles] = []
     left_out: list[LeftOut] = []
@@ -41,6 +46,7 @@ def make_plan(state: TableState, policy: Policy, rates: Rates | None = None) -> 
         verdict = _judge(state, policy, rates, place)
         groups.extend(verdict.groups)
         left_out.extend(verdict.left_out)
+    groups, aside = _without(groups, state, set_aside or {})
     steps, cut = within_budget(_most_saved_first(groups), state.deletes, policy)
     numbered = tuple(replace(step, group_id=f"g{n:04d}") for n, step in enumerate(steps, start=1))
     return Plan(
@@ -53,15 +59,32 @@ def make_plan(state: TableState, policy: Policy, rates: Rates | None = None) -> 
         policy=policy,
         steps=numbered,
         deletes=state.deletes,
-        left_out=(*left_out, *cut),
+        left_out=(*left_out, *aside, *cut),
         predicted=_predict(state, numbered),
         before=Before(
             files=len(state.files),
             rows=sum(f.rows for f in state.files),
             bytes=sum(f.size for f in state.files),
         ),
-        complete=not cut,
+        complete=not cut and not aside,
     )
+
+
+def _without(
+    groups: Sequence[RewriteFiles], state: TableState, set_aside: Mapping[str, str]
+) -> tuple[list[RewriteFiles], list[LeftOut]]:
+    """The groups that may be tried now, and those that failed too often."""
+    tried: list[RewriteFiles] = []
+    left_out: list[LeftOut] = []
+    for group in groups:
+        reason = set_aside.get(signature(group.files, state.deletes)) if set_aside else None
+        if reason is None:
+            tried.append(group)
+        else:
+            left_out.append(
+                LeftOut(partition=group.partition, files=len(group.files), bytes=group.bytes, reason=reason)
+            )
+    return tried, left_out
 
 
 def _most_saved_first(groups: Sequence[RewriteFiles]) -> list[RewriteFiles]:
@@ -142,7 +165,7 @@ def settled(files: Sequence[DataFile], state: TableState, policy: Policy) -> Las
 
 
 def _seen(sequence_number: int, last: LastRun) -> bool:
-    return sequence_number <= last.pinned_sequence_number or sequence_number == last.sequence_number
+    return sequence_number <= last.pinned_sequence_number or sequence_number in last.own_sequence_numbers
 
 
 def _groups(state: TableState, policy: Policy, rates: Rates, place: _Place, choice: Choice) -> Iterator[RewriteFiles]:

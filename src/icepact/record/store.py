@@ -1,22 +1,104 @@
 """What every record store does. One behaviour suite in the tests runs over all of them."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Protocol
 
-from icepact.model.outcome import Outcome, RunRecord
+from icepact.model.outcome import Outcome
+from icepact.model.run import Attempt, Checkpoint, Claim, Failure, Landed, Lease, Owner, RunRecord, Status
 
 
 class RecordStore(Protocol):
     """Remembers runs."""
 
-    def begin(self, record: RunRecord) -> None:
+    # -- runs -------------------------------------------------------------------------------------
+
+    def begin(self, record: RunRecord, plan: bytes = b"") -> Claim:
         """Record the intent, before the first byte is written."""
         ...
 
-    def finish(self, outcome: Outcome) -> None:
-        """Record how a run ended."""
+    def take(self, record: RunRecord, owner: Owner, *, to: Status) -> Claim:
+        """Take a run over from whoever had it; RunLost if it is not as the record says any more."""
         ...
 
-    def runs(self, *, catalog: str, table: str | None = None, limit: int = 100) -> Sequence[RunRecord]:
+    def move(self, claim: Claim, to: Status, *, commit: Attempt | None = None, landed: Landed | None = None) -> None:
+        """Go on to another state; RunLost if somebody took the run over, or if it cannot go there from where it is.
+
+        `commit` is what is under way from now on; `landed` is added to the commits of the run.
+        """
+        ...
+
+    def finish(self, claim: Claim, outcome: Outcome) -> None:
+        """Record how a run ended; RunLost if somebody took it over."""
+        ...
+
+    def run(self, run_id: str) -> RunRecord | None:
+        """One run; null if there is none of that name."""
+        ...
+
+    def runs(
+        self, *, catalog: str, table: str | None = None, limit: int = 100, open_only: bool = False
+    ) -> Sequence[RunRecord]:
         """The newest runs on a catalog, or on one of its tables; newest first."""
+        ...
+
+    def plan(self, run_id: str) -> bytes:
+        """What a run began with; empty if it is not kept any more."""
+        ...
+
+    def ask_to_cancel(self, run_id: str) -> bool:
+        """Ask whoever works on a run to stop; false if it has ended."""
+        ...
+
+    def swept(self, run_id: str, at: datetime) -> None:
+        """Remember that a run's folder was cleaned up."""
+        ...
+
+    # -- checkpoints ------------------------------------------------------------------------------
+
+    def checkpoint(self, claim: Claim, units: Sequence[Checkpoint]) -> None:
+        """Remember finished units; RunLost if somebody took the run over."""
+        ...
+
+    def checkpoints(self, run_id: str) -> Sequence[Checkpoint]:
+        """Finished units of a run."""
+        ...
+
+    def forget(self, *, before: datetime) -> int:
+        """Drop plans and checkpoints of runs that ended before a moment; returns of how many runs."""
+        ...
+
+    # -- leases -----------------------------------------------------------------------------------
+
+    def acquire(self, key: str, run_id: str, owner: Owner, *, seconds: float, over: Lease | None = None) -> Lease:
+        """Hold a table, if nobody does or what somebody held has expired; TableBusy otherwise.
+
+        `over` is a lease that is known to be dead.
+        """
+        ...
+
+    def renew(self, lease: Lease, *, seconds: float) -> Lease | None:
+        """Hold on; null if somebody else holds it by now."""
+        ...
+
+    def release(self, lease: Lease) -> None:
+        """Let go; no error if somebody else holds it by now."""
+        ...
+
+    def lease(self, key: str) -> Lease | None:
+        """Who holds a table, expired or not; null if nobody does."""
+        ...
+
+    # -- what keeps failing -----------------------------------------------------------------------
+
+    def failed(self, uuid: str, failure: Failure) -> None:
+        """A group of a table failed once more; the count that is given does not matter."""
+        ...
+
+    def failures(self, uuid: str) -> Sequence[Failure]:
+        """Groups of a table that failed and have not been forgiven."""
+        ...
+
+    def forgive(self, uuid: str, signatures: Sequence[str] | None = None) -> int:
+        """Forget failures: of these groups, or of all; returns how many."""
         ...

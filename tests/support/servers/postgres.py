@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sqlalchemy import create_engine, text
+
 from tests.support.servers.libraries import postgresql_driver
 from tests.support.servers.process import LOOPBACK, Server, ServerFailed, free_ports, serving
 
@@ -43,6 +45,16 @@ class Postgres:
     def uri(self) -> str:
         """For Python, as SQLAlchemy and PyIceberg write it, password included."""
         return f"postgresql+psycopg2://{self.user}:{self.password}@{LOOPBACK}:{self.port}/{self.database}"
+
+
+def fresh_database(server: Postgres) -> str:
+    """The address of a new, empty database on a server."""
+    name = f"d{secrets.token_hex(6)}"
+    here = create_engine(server.uri.replace("psycopg2", "psycopg"), isolation_level="AUTOCOMMIT")
+    with here.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    here.dispose()
+    return f"postgresql://{server.user}:{server.password}@{LOOPBACK}:{server.port}/{name}"
 
 
 @contextmanager

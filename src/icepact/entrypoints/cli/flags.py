@@ -13,7 +13,7 @@ PLANNING = (
     *("strategy", "target_file_size", "min_file_size", "max_file_size", "min_input_files"),
     *("max_files", "max_bytes", "where", "branch", "rewrite_all"),
     *("method", "codec", "compression_level", "recode", "row_group_size", "row_group_rows"),
-    *("min_row_group_size", "min_page_rows", "task_memory"),
+    *("min_row_group_size", "min_page_rows", "task_memory", "verify", "max_commits"),
 )
 _GLOBAL_WITH_VALUE = ("--catalog", "--catalog-uri", "--catalog-type", "--warehouse", "--config")
 _GLOBAL_SWITCHES = ("--json", "--verbose", "-v")
@@ -59,7 +59,13 @@ def _spelled(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-_WITH_VALUE = {"--table", "--limit", *(_spelled(name) for name in PLANNING if name not in _SWITCHES)}
+_WITH_VALUE = {
+    "--table",
+    "--limit",
+    "--run",
+    "--task-timeout",
+    *(_spelled(name) for name in PLANNING if name not in _SWITCHES),
+}
 
 
 def hoist(arguments: Sequence[str]) -> list[str]:

@@ -10,8 +10,13 @@ import typer
 from icepact.entrypoints.cli.flags import PLANNING, hoist, with_options
 from icepact.entrypoints.cli.render import Renderer
 from icepact.entrypoints.library import Compactor
+from icepact.model.durations import parse_duration
 from icepact.model.errors import BadInput, IcepactError
-from icepact.model.outcome import Status
+from icepact.model.outcome import Outcome
+from icepact.model.run import Status
+from icepact.model.words import counted
+
+_NOT_WELL = (Status.FAILED, Status.UNKNOWN, Status.CANCELLED)
 
 app = typer.Typer(
     help="Compact Apache Iceberg tables on Spark. Sizes are written like 512MB.",
@@ -129,6 +134,8 @@ def compact(
     renderer = session.renderer
     name = _table(table, table_option)
     compactor = session.compactor(short=dry_run)
+    if not dry_run:
+        _resume_first(compactor, renderer, name)
     with renderer.working(f"planning {name}"):
         made = compactor.plan(name, **given)
     if dry_run:
@@ -141,21 +148,115 @@ def compact(
     with renderer.progress(made) as progress:
         outcome = compactor.apply(made, progress=progress)
     renderer.outcome(outcome)
-    if outcome.status is Status.FAILED:
+    _exit(outcome)
+
+
+def _exit(outcome: Outcome) -> None:
+    if outcome.status in _NOT_WELL:
+        raise typer.Exit(1)
+
+
+def _resume_first(compactor: Compactor, renderer: Renderer, table: str) -> None:
+    """Finish what a run on this table began before it died."""
+    with renderer.working(f"looking for unfinished runs on {table}"):
+        resumed = compactor.resume_dead(table)
+    if resumed is not None:
+        renderer.note(f"resumed run {resumed.run_id}: {resumed.status}")
+
+
+@app.command("history", hidden=True)
+@app.command()
+def runs(
+    context: typer.Context,
+    table: Annotated[str | None, typer.Argument(help="Only this table.")] = None,
+    limit: Annotated[int, typer.Option(help="At most so many runs.")] = 20,
+    open_only: Annotated[bool, typer.Option("--open", help="Only runs that have not ended.")] = False,
+) -> None:
+    """Show runs, newest first."""
+    session: Session = context.obj
+    if limit < 1:
+        raise BadInput("--limit must be at least 1")
+    session.renderer.runs(session.compactor().runs(table, limit=limit, open_only=open_only))
+
+
+Run = Annotated[str, typer.Argument(help="A run, as `icepact runs` names it.", show_default=False)]
+RunOption = Annotated[str | None, typer.Option("--run", help="A run, as `icepact runs` names it.", show_default=False)]
+
+
+def _run(option: str | None) -> str:
+    if not option:
+        raise BadInput("no run is given: write --run with an id that `icepact runs` lists")
+    return option
+
+
+@app.command()
+def resume(context: typer.Context, run_id: Run) -> None:
+    """Carry on with a run whose process died."""
+    session: Session = context.obj
+    with session.renderer.working(f"resuming run {run_id}"):
+        outcome = session.compactor().resume(run_id)
+    session.renderer.outcome(outcome)
+    _exit(outcome)
+
+
+@app.command()
+def cancel(context: typer.Context, run_id: Run) -> None:
+    """Ask a run to stop."""
+    session: Session = context.obj
+    session.renderer.said(session.compactor().cancel(run_id))
+
+
+@app.command()
+def cleanup(
+    context: typer.Context,
+    table: Table = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete what is shown without it.")] = False,
+    task_timeout: Annotated[
+        str, typer.Option(help="After this time no task of a dead run writes any more, like 30m or 2h.")
+    ] = "1h",
+) -> None:
+    """Show what dead runs left behind, and delete it with --yes."""
+    session: Session = context.obj
+    timeout = parse_duration(task_timeout)
+    with session.renderer.working("looking for what dead runs left"):
+        found = session.compactor().cleanup(table, delete=yes, task_timeout=timeout)
+    session.renderer.swept(found, deleted=yes)
+
+
+@app.command()
+def verify(
+    context: typer.Context, table: Table = None, table_option: TableOption = None, run_id: RunOption = None
+) -> None:
+    """Compare every row before and after the commits of a run once more."""
+    session: Session = context.obj
+    name, run = _table(table, table_option), _run(run_id)
+    with session.renderer.working(f"reading what run {run} replaced and wrote"):
+        found = session.compactor().verify(name, run)
+    session.renderer.checked(found)
+    if any(checked.same is False for checked in found):
         raise typer.Exit(1)
 
 
 @app.command()
-def history(
-    context: typer.Context,
-    table: Annotated[str | None, typer.Argument(help="Only this table.")] = None,
-    limit: Annotated[int, typer.Option(help="At most so many runs.")] = 20,
+def rollback(
+    context: typer.Context, table: Table = None, table_option: TableOption = None, run_id: RunOption = None
 ) -> None:
-    """Show past runs, newest first."""
+    """Go back to the snapshot before a run, if nothing else was committed since."""
     session: Session = context.obj
-    if limit < 1:
-        raise BadInput("--limit must be at least 1")
-    session.renderer.history(session.compactor().history(table, limit=limit))
+    name, run = _table(table, table_option), _run(run_id)
+    with session.renderer.working(f"taking run {run} back"):
+        snapshot = session.compactor().rollback(name, run)
+    session.renderer.said(f"{name} is back at snapshot {snapshot}")
+
+
+@app.command()
+def forgive(context: typer.Context, table: Table = None, table_option: TableOption = None) -> None:
+    """Forget what failed on a table, so that it is tried again."""
+    session: Session = context.obj
+    name = _table(table, table_option)
+    with session.renderer.working(f"looking at {name}"):
+        count = session.compactor(short=True).forgive(name)
+    session.renderer.said(f"{counted(count, 'failure')} of {name} forgotten")
 
 
 @app.command()

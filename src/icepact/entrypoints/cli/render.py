@@ -12,9 +12,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from icepact.model.health import Health
-from icepact.model.outcome import Outcome, RunRecord, Status
+from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
 from icepact.model.progress import UnitDone
+from icepact.model.recovery import Checked, Swept
+from icepact.model.run import RunRecord, Status
 from icepact.model.sizes import format_size
 from icepact.model.words import counted
 
@@ -49,7 +51,7 @@ class Renderer:
     def progress(self, plan: Plan) -> Iterator["BarProgress"]:
         """A bar over the units of a plan."""
         columns = (
-            TextColumn("compacting"),
+            TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("files  {task.fields[size]}"),
@@ -144,8 +146,47 @@ class Renderer:
             if not group.committed:
                 self.out.print(f"not done: {group.partition}: {group.reason}", markup=False)
 
-    def history(self, runs: Sequence[RunRecord]) -> None:
-        """Past runs."""
+    def said(self, text: str) -> None:
+        """One line."""
+        if self.as_json:
+            self.document({"message": text})
+        else:
+            self.out.print(text, markup=False)
+
+    def note(self, text: str) -> None:
+        """One line that is not the answer."""
+        self.err.print(text, markup=False)
+
+    def swept(self, found: Sequence[Swept], *, deleted: bool) -> None:
+        """What dead runs left behind."""
+        if self.as_json:
+            self.document({"runs": [entry.to_dict() for entry in found]})
+            return
+        for entry in found:
+            what = f"run {entry.run_id} on {entry.table}: {entry.reason}"
+            if not entry.left_alone:
+                uploads = f" and {counted(entry.uploads, 'unfinished upload')}" if entry.uploads else ""
+                verb = "deleted" if deleted else "would delete"
+                what += f"; {verb} {counted(len(entry.files), 'file')} ({format_size(entry.bytes)}){uploads}"
+            self.out.print(what, markup=False)
+        if not found:
+            self.out.print("nothing was left behind")
+        elif not deleted:
+            self.out.print("nothing was deleted: say --yes")
+
+    def checked(self, found: Sequence[Checked]) -> None:
+        """Commits, looked at again."""
+        if self.as_json:
+            self.document({"commits": [entry.to_dict() for entry in found]})
+            return
+        for entry in found:
+            word = {True: "same", False: "different", None: "cannot be said"}[entry.same]
+            self.out.print(f"snapshot {entry.snapshot_id}: {word}: {entry.reason}", markup=False)
+        if not found:
+            self.out.print("the run committed nothing")
+
+    def runs(self, runs: Sequence[RunRecord]) -> None:
+        """Runs, under way and past."""
         if self.as_json:
             self.document({"runs": [run.to_dict() for run in runs]})
             return
@@ -189,6 +230,14 @@ class BarProgress:
         """One unit is finished."""
         self._bytes += done.bytes
         self._bar.update(self._task, advance=done.files, size=format_size(self._bytes))
+
+    def step(self, name: str) -> None:
+        """Say what is going on after the last unit."""
+        if name in _SAID:
+            self._bar.update(self._task, description=_SAID[name])
+
+
+_SAID = {"staged": "compacting", "executed": "proving", "attempting": "committing", "landed": "checking"}
 
 
 def _colored(score: float) -> str:

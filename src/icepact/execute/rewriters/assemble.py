@@ -11,20 +11,22 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from pyspark.accumulators import _accumulatorRegistry
+
 from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.metrics import MetricsMode, metrics_columns
 from icepact.execute.assemble.target import LINEAGE, make_target
 from icepact.execute.assemble.task import fetch
-from icepact.execute.assemble.work import InputFile, TaskContext, UnitReport, UnitWork
+from icepact.execute.assemble.work import InputFile, Output, TaskContext, UnitReport, UnitWork
 from icepact.execute.deletes.refs import DeleteRef
-from icepact.execute.rewriters.base import Ended, Failed, Refused, Task, UnitResult, largest_output
-from icepact.execute.rewriters.job import ENVIRONMENT, Job
+from icepact.execute.rewriters.base import Early, Ended, Failed, Refused, Task, UnitResult, largest_output
+from icepact.execute.rewriters.job import ENVIRONMENT, Job, Told
 from icepact.execute.rewriters.shipping import ship_package
 from icepact.execute.rewriters.writing import writing_of
 from icepact.execute.storage.open import refusal, storage_for
 from icepact.iceberg.facts import WriteFacts, write_facts
 from icepact.iceberg.java import masked, missing_module
-from icepact.iceberg.staging import Staging, column_facts
+from icepact.iceberg.staging import FileDocument, Staging, column_facts
 from icepact.model.errors import BadInput, IcepactError
 from icepact.model.plan import Method, Plan
 from icepact.model.policy import Policy
@@ -45,11 +47,15 @@ _lock = threading.Lock()
 class AssembleRewriter:
     """Runs units as tasks of few Spark jobs."""
 
-    def __init__(self, staging: Staging, plan: Plan) -> None:
+    def __init__(self, staging: Staging, plan: Plan, early: Early) -> None:
         self._staging = staging
         self._plan = plan
+        self._early = early
+        self._tasks: dict[str, Task] = {}
+        """Handed over so far, by unit."""
         self._spark = staging.table.session.sparkContext
         self._shared: Any = None
+        self._told: Any = self._spark.accumulator([], Told(self._heard))
         self._environment: dict[str, str] = {}
         self.clean = self._spark.getConf().get("spark.speculation", "false").lower() != "true"
         self._refusal = self._prepare()
@@ -96,6 +102,15 @@ class AssembleRewriter:
             self._spark.environment = {k: v for k, v in before.items() if k not in self._environment}
         if self._shared is not None:
             self._shared.destroy()
+        _accumulatorRegistry.pop(self._told.aid, None)
+
+    def _heard(self, reports: Sequence[UnitReport]) -> None:
+        """Called by Spark's own thread when a task has ended: its units are done, whatever becomes of the job."""
+        for report in reports:
+            task = self._tasks.get(report.unit_id)
+            ended = None if task is None else self._ended(task, report)
+            if task is not None and isinstance(ended, UnitResult):
+                self._early(task, ended)
 
     def batches(self, tasks: Sequence[Task]) -> Sequence[Sequence[Task]]:
         """The largest units first, a few for each core in one job."""
@@ -115,10 +130,11 @@ class AssembleRewriter:
         if self._refusal is not None:
             return [Refused(self._refusal) for _ in tasks]
         works = _packed([self._work(task, policy) for task in tasks], _TASKS_PER_CORE * self._spark.defaultParallelism)
-        shared, last = self._shared, _attempts(self._spark) - 1
+        self._tasks |= {task.unit_id: task for task in tasks}
+        job = Job(self._shared, self._told, _attempts(self._spark) - 1)
         rdd = self._spark.parallelize(works, len(works))
         try:
-            reports = {r.unit_id: r for r in rdd.mapPartitions(Job(shared, last)).collect()}
+            reports = {r.unit_id: r for r in rdd.mapPartitions(job).collect()}
         except Exception as error:
             module = missing_module(error)
             if module is None:
@@ -157,11 +173,10 @@ class AssembleRewriter:
             )
             for output in report.outputs
         ]
-        self._staging.describe(task.unit_id, files, [output.metrics for output in report.outputs])
         return UnitResult(
-            inputs=self._staging.inputs(task.unit_id),
             rows_observed=report.rows_read - report.rows_deleted,
             files=files,
+            documents=[_document(file, output) for file, output in zip(files, report.outputs, strict=True)],
             method=Method.ASSEMBLE,
             seconds=report.seconds,
             copied_bytes=report.copied_bytes,
@@ -169,6 +184,20 @@ class AssembleRewriter:
             requests=report.requests,
             transferred_bytes=report.transferred_bytes,
         )
+
+
+def _document(file: WrittenFile, output: Output) -> FileDocument:
+    return {
+        "spec-id": file.spec_id,
+        "content": "data",
+        "file-path": file.path,
+        "file-format": file.format,
+        "partition": list(file.partition),
+        "record-count": file.rows,
+        "file-size-in-bytes": file.size,
+        "sort-order-id": 0,  # unsorted: row groups stand as they came
+        **output.metrics,
+    }
 
 
 def _packed(works: Sequence[UnitWork], most: int) -> list[list[UnitWork]]:

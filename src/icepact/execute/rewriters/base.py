@@ -1,13 +1,14 @@
 """What every rewriter does."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
+from icepact.iceberg.staging import FileDocument
 from icepact.model.plan import Method, RewriteFiles, Unit
 from icepact.model.policy import Policy
-from icepact.model.rewrite import InputFacts, WrittenFile
+from icepact.model.rewrite import WrittenFile
 
 LEEWAY = 1.1
 """How far above an equal share a piece of a split file may grow, so that no tiny rest remains."""
@@ -25,10 +26,11 @@ class Task(NamedTuple):
 class UnitResult:
     """What one unit read and wrote."""
 
-    inputs: Sequence[InputFacts]
     rows_observed: int
     """Rows that readers see of the inputs."""
     files: Sequence[WrittenFile]
+    documents: Sequence[FileDocument]
+    """The same files as Iceberg's JSON has them, for the commit."""
     method: Method
     seconds: float = 0.0
     copied_bytes: int = 0
@@ -51,6 +53,9 @@ class Failed(NamedTuple):
 
 
 Ended = UnitResult | Refused | Failed
+
+Early: TypeAlias = Callable[[Task, UnitResult], None]
+"""Told of a unit that is done before the others it was handed over with; called from any thread."""
 
 
 class Rewriter(Protocol):

@@ -40,16 +40,16 @@ class SparkRewriter:
         if task.step.regroup:
             cores = self._staging.table.session.sparkContext.defaultParallelism
             shuffle = min(MOST_SHUFFLE_TASKS, max(cores, task.unit.bytes // policy.target_file_size))
-        rows = self._staging.rewrite(
+        rows, written = self._staging.rewrite(
             task.unit_id,
             output_spec_id=task.step.output_spec_id,
             max_file_size=policy.target_file_size if shuffle else largest_output(task.unit, policy),
             shuffle_tasks=shuffle,
         )
         return UnitResult(
-            inputs=self._staging.inputs(task.unit_id),
             rows_observed=rows,
-            files=self._staging.written(task.unit_id),
+            files=[file for file, _ in written],
+            documents=[document for _, document in written],
             method=Method.SPARK,
             seconds=time.monotonic() - started,
             encoded_bytes=task.unit.bytes,

@@ -166,6 +166,9 @@ class Storage(Protocol):
     def delete(self, path: str) -> None:
         """Remove a file; an absent one is no error."""
 
+    def unfinished(self, prefix: str, *, abort: bool) -> int:
+        """How many uploads below a prefix were begun and not finished; they are given up if asked for."""
+
 
 def checked_range(source: Source, offset: int, length: int) -> None:
     """Refuse what lies outside the file: a damaged footer must not become a strange request."""

@@ -60,6 +60,10 @@ class TableStorage:
         """Remove a file; an absent one is no error."""
         self._storage(path).delete(path)
 
+    def unfinished(self, prefix: str, *, abort: bool) -> int:
+        """Uploads below a prefix that were begun and not finished."""
+        return self._storage(prefix).unfinished(prefix, abort=abort)
+
     def _storage(self, path: str) -> Storage:
         found = _SCHEME.match(path)
         scheme = found.group(1).lower() if found else "file"

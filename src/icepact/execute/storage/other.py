@@ -68,6 +68,11 @@ class OtherStorage:
         except OSError as error:
             raise _translated(path, error) from None
 
+    def unfinished(self, prefix: str, *, abort: bool) -> int:
+        """Not known."""
+        del prefix, abort
+        return 0
+
 
 class OtherSource(ReadByPosition):
     """One file as a stream that can seek."""

@@ -38,3 +38,11 @@ class S3Storage:
     def delete(self, path: str) -> None:
         """Delete an object; an absent one is no error."""
         self._calls.delete(Place.of(path))
+
+    def unfinished(self, prefix: str, *, abort: bool) -> int:
+        """Uploads in parts that were begun and not finished."""
+        uploads = self._calls.uploads(Place.of(prefix))
+        if abort:
+            for place, upload in uploads:
+                self._calls.drop_upload(place, upload)
+        return len(uploads)

@@ -251,6 +251,25 @@ class Calls:
         except (UploadGone, FileMissing):
             return
 
+    def uploads(self, below: Place) -> list[tuple[Place, str]]:
+        """Uploads that are under way below a prefix; none where the store cannot tell."""
+        found: list[tuple[Place, str]] = []
+        after: dict[str, Any] = {}
+        while True:
+            try:
+                with self._speaking(below, "listing uploads"):
+                    answer = self._s3.list_multipart_uploads(Bucket=below.bucket, Prefix=below.key, **after)
+            except StorageLacks:
+                return found
+            for upload in answer.get("Uploads", []):
+                key = upload["Key"]
+                if key.startswith(below.key):  # some stores do not mind the prefix
+                    path = f"{below.path[: -len(below.key)]}{key}"
+                    found.append((Place.of(path), upload["UploadId"]))
+            if not answer.get("IsTruncated"):
+                return found
+            after = {"KeyMarker": answer["NextKeyMarker"], "UploadIdMarker": answer.get("NextUploadIdMarker", "")}
+
     def delete(self, place: Place) -> None:
         """Delete an object, unless the table's owner forbids it."""
         if not self.writing.deletes:

@@ -1,0 +1,87 @@
+"""The files of a run on storage: where they are, which of them the table refers to, and how the others go."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import functions as F
+
+from icepact.iceberg.java import JavaError, error_class
+from icepact.iceberg.table import IcebergTable
+
+DATA_PATH = "write.data.path"
+_CUSTOM_LOCATIONS = "write.location-provider.impl"
+_LISTS_PREFIXES = "org.apache.iceberg.io.SupportsPrefixOperations"
+
+
+def delete_files(table: IcebergTable, paths: Sequence[str]) -> None:
+    """Delete files from storage; files that are already gone are no error."""
+    if paths:
+        java = table.java
+        java.iceberg.CatalogUtil.deleteFiles(
+            table.table.io(), java.from_json(list(paths), "java.util.ArrayList"), "uncommitted", True
+        )
+
+
+def run_prefix(table: IcebergTable, run_id: str) -> str | None:
+    """The folder below which a run's files are; null if the table has a location provider of its own."""
+    properties = table.properties
+    if _CUSTOM_LOCATIONS in properties:
+        return None
+    base = properties.get(DATA_PATH) or f"{str(table.table.location()).rstrip('/')}/data"
+    return f"{base.rstrip('/')}/icepact-{run_id}"
+
+
+def listed_files(table: IcebergTable, run_id: str) -> dict[str, int]:
+    """What is below a run's own folder, with its size; nothing where storage or table cannot be listed that way."""
+    prefix = run_prefix(table, run_id)
+    io = table.table.io()
+    if prefix is None or not table.java.class_of(_LISTS_PREFIXES).isInstance(io):
+        return {}
+    info = "org.apache.iceberg.io.FileInfo"
+    try:
+        listed = table.java.listed(io.listPrefix(f"{prefix}/"))
+    except JavaError as error:
+        if error_class(error) in {"NotFoundException", "UncheckedIOException"}:
+            return {}  # the run wrote nothing
+        raise
+    paths = table.java.texts(listed, table.java.method(info, "location"))
+    sizes = table.java.numbers(listed, table.java.method(info, "size"))
+    return {path: size or 0 for path, size in zip(paths, sizes, strict=True)}
+
+
+def referenced(table: IcebergTable, run_id: str) -> frozenset[str]:
+    """Files of a run that any snapshot of any branch refers to."""
+    table.refresh()
+    if table.table.currentSnapshot() is None:
+        return frozenset()
+    frame = (
+        table.session.read.table(f"{table.sql_name}.all_data_files")
+        .where(F.contains(F.col("file_path"), F.lit(run_id)))
+        .select("file_path")
+        .distinct()
+    )
+    return frozenset(str(row[0]) for row in frame.collect())
+
+
+def unwanted(found: Sequence[str], keep: frozenset[str]) -> list[str]:
+    """What of a listing is not kept.
+
+    Listings spell paths in their own way (`file:/x`, another authority), so files are told apart by their names, which
+    are unique; and unless every kept file is recognised in the listing, nothing is unwanted at all.
+    """
+    kept = {_name(path) for path in keep}
+    if not kept <= {_name(path) for path in found}:
+        return []
+    return sorted(path for path in found if _name(path) not in kept)
+
+
+def delete_leftovers(table: IcebergTable, run_id: str, *, keep: frozenset[str]) -> None:
+    """Delete what is below a run's own folder and was not committed.
+
+    Only for a run whose commit state is known: nothing else ever writes there, so what is not kept can be
+    referred to by no snapshot, now or later.
+    """
+    delete_files(table, unwanted(list(listed_files(table, run_id)), keep))
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]

@@ -1,0 +1,335 @@
+"""Carrying out a plan, and carrying on with a run that died. Whatever happens, the table is left correct."""
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from icepact.commit.judge import Answer
+from icepact.commit.settle import Settled, fate, over, settle
+from icepact.execute.checkpoint import outputs_of_groups, recall, written_of
+from icepact.execute.rewriters.base import UnitResult
+from icepact.iceberg.java import error_line
+from icepact.iceberg.lake import Lake
+from icepact.iceberg.leftovers import delete_files, delete_leftovers, referenced
+from icepact.iceberg.staging import Staging
+from icepact.iceberg.table import IcebergTable
+from icepact.maintain.ending import outcome_of
+from icepact.maintain.looking import SET_ASIDE_AFTER
+from icepact.maintain.work import Run, Work, planned_again
+from icepact.model.errors import (
+    BadInput,
+    Cancelled,
+    CommitBroken,
+    CommitUnknown,
+    IcepactError,
+    RunLost,
+    TableBusy,
+)
+from icepact.model.outcome import Outcome
+from icepact.model.plan import Plan
+from icepact.model.progress import Progress
+from icepact.model.run import Failure, Landed, Lease, RunRecord, Status, this_process
+from icepact.model.table import signature
+from icepact.record.store import RecordStore
+from icepact.record.watch import LEASE_SECONDS, Watch
+
+WHOLE_TABLE = "(table)"
+"""Stands in the failures for the table itself: runs that failed one after the other."""
+BROKEN = "(broken)"
+"""Stands there for a commit that had to be rolled back: nobody touches the table until a person has looked."""
+COMMIT_WINDOW = timedelta(minutes=30)
+"""How long a commit may be on its way to the catalog; Iceberg's own limit for its retries."""
+CHECKPOINTS_KEPT = timedelta(days=7)
+"""After the end of a run."""
+_FIRST_PAUSE = timedelta(minutes=5)
+_LONGEST_PAUSE = timedelta(hours=6)
+_log = logging.getLogger("icepact")
+
+
+def apply(lake: Lake, plan: Plan, store: RecordStore, progress: Progress) -> Outcome:
+    """Carry out a plan."""
+    table = lake.table(plan.table)
+    if table.uuid != plan.uuid:
+        raise BadInput(f"{plan.table} is not the table that was planned: plan again")
+    table.refresh()
+    if plan.steps and not table.has_snapshot(plan.snapshot_id):
+        raise BadInput(f"snapshot {plan.snapshot_id} of {plan.table} has expired: plan again")
+    started = datetime.now(UTC)
+    record = RunRecord(
+        run_id=f"{started:%Y%m%d%H%M%S}-{secrets.token_hex(4)}",
+        catalog=lake.catalog,
+        table=plan.table,
+        branch=plan.branch,
+        status=Status.RUNNING,
+        started_at=started,
+        uuid=plan.uuid,
+        owner=this_process(),
+    )
+    if not plan.steps:
+        run = Run(
+            plan=plan, run_id=record.run_id, started_at=started, clock=time.monotonic(), claim=store.begin(record)
+        )
+        outcome = outcome_of(run)
+        _finish(store, run, outcome)
+        return outcome
+    refuse_broken(store, table)
+    with _held(store, table, record.run_id) as watch:
+        progress.step("held")
+        claim = store.begin(record, plan.to_json())
+        run = Run(plan=plan, run_id=record.run_id, started_at=started, clock=time.monotonic(), claim=claim)
+        progress.step("recorded")
+        work = Work(table, run, store, watch, progress)
+        return _guarded(table, run, store, progress, lambda: work.carry_out(plan))
+
+
+def resume(lake: Lake, record: RunRecord, store: RecordStore, progress: Progress) -> Outcome:
+    """Carry on with a run whose process died: what is finished and still fits is not done again."""
+    document = store.plan(record.run_id)
+    if not record.status.open or record.status is Status.FENCED:
+        raise BadInput(f"run {record.run_id} has ended ({record.status}): there is nothing to resume")
+    if not document:
+        raise BadInput(f"run {record.run_id} left no plan: clean up and plan again")
+    try:
+        plan = Plan.from_json(document)
+    except ValueError:
+        raise BadInput(f"the plan of run {record.run_id} is of another version: clean up and plan again") from None
+    table = lake.table(record.table)
+    if table.uuid != record.uuid:
+        raise BadInput(f"{record.table} is not the table that run {record.run_id} worked on")
+    refuse_broken(store, table)
+    with _held(store, table, record.run_id) as watch:
+        progress.step("held")
+        settled = settle(table, record, attempted_outputs(record, store))
+        if settled is Settled.UNKNOWN:
+            raise CommitUnknown(
+                f"the last commit of run {record.run_id} may still land, and {record.owner} may still live: "
+                "try again later"
+            )
+        claim = store.take(record, this_process(), to=Status.RUNNING)
+        run = Run(
+            plan=plan,
+            run_id=record.run_id,
+            started_at=record.started_at,
+            clock=time.monotonic(),
+            claim=claim,
+            clean=False,  # whoever died may have left files that nobody knows by name
+            landed=list(record.landed),
+            pending=record.commit if settled is Settled.GONE else None,
+        )
+        if not isinstance(settled, Settled):
+            run.landed.append(settled)
+            store.move(claim, Status.RUNNING, landed=settled)
+        progress.step("recorded")
+        work = Work(table, run, store, watch, progress)
+
+        def carry_on() -> None:
+            try:
+                _carry_on(table, run, store, work)
+            finally:
+                with suppress(Exception):  # a pending commit keeps its files
+                    _look_for_pending(table, run, record, store)
+
+        return _guarded(table, run, store, progress, carry_on)
+
+
+def _look_for_pending(table: IcebergTable, run: Run, record: RunRecord, store: RecordStore) -> None:
+    """The commit of whoever died may have landed after all: Java outlives its driver by a moment."""
+    if run.pending is None:
+        return
+    landed = settle(table, record, attempted_outputs(record, store))
+    if isinstance(landed, Landed):
+        run.pending = None
+        run.landed.append(landed)
+        _recall_committed(run, {c.unit_id: c.document for c in store.checkpoints(run.run_id)})
+        run.given_up = {group: verdict for group, verdict in run.given_up.items() if group not in landed.groups}
+        store.move(run.claim, Status.RUNNING, landed=landed)
+
+
+def attempted_outputs(record: RunRecord, store: RecordStore) -> frozenset[str]:
+    """Files that a run's last attempt would have added."""
+    return outputs_of_groups(store.checkpoints(record.run_id), record.commit.groups) if record.commit else frozenset()
+
+
+def _carry_on(table: IcebergTable, run: Run, store: RecordStore, work: Work) -> None:
+    """Compare all groups with the head first: what changed since is planned again, what is gone is given up."""
+    plan = run.plan
+    checkpoints = {c.unit_id: c.document for c in store.checkpoints(run.run_id)}
+    _recall_committed(run, checkpoints)
+    groups = [step.group_id for step in plan.steps if step.group_id not in run.committed]
+    if not groups:
+        return
+    view = table.view(plan.branch, [f.path for s in plan.steps if s.group_id in groups for f in s.files])
+    again = planned_again(plan, groups, view)
+    run.given_up |= again.given_up
+    if not again.plan.steps:
+        return
+
+    def finished(staging: Staging) -> Mapping[str, UnitResult]:
+        found = {}
+        for unit_id, document in checkpoints.items():
+            if unit_id not in again.changed and staging.has(unit_id):
+                result = recall(document, staging)
+                if result is not None:
+                    found[unit_id] = result
+        return found
+
+    work.carry_out(again.plan, finished)
+
+
+def _recall_committed(run: Run, checkpoints: Mapping[str, Mapping[str, Any]]) -> None:
+    """What was committed before the crash, for the outcome and for the clean-up, which must not touch it."""
+    for step in run.plan.steps:
+        if step.group_id in run.committed:
+            run.written[step.group_id] = written_of(step, checkpoints)
+
+
+# -- holding, ending ------------------------------------------------------------------------------
+
+
+@contextmanager
+def _held(store: RecordStore, table: IcebergTable, run_id: str) -> Iterator[Watch]:
+    """Hold the table; a holder whose process is certainly gone is not waited for."""
+    with Watch(store, hold(store, table, run_id)) as watch:
+        yield watch
+
+
+def hold(store: RecordStore, table: IcebergTable, run_id: str) -> Lease:
+    """The table's lease, or TableBusy."""
+    owner = this_process()
+    try:
+        return store.acquire(table.uuid, run_id, owner, seconds=LEASE_SECONDS)
+    except TableBusy as busy:
+        holder = store.lease(table.uuid)
+        if holder is None or not holder.owner.gone:
+            raise TableBusy(f"{table.name}: {busy}") from None
+        return store.acquire(table.uuid, run_id, owner, seconds=LEASE_SECONDS, over=holder)
+
+
+def refuse_broken(store: RecordStore, table: IcebergTable) -> None:
+    """The circuit breaker: a table that fails again and again, or once badly, is left alone."""
+    now = datetime.now(UTC)
+    for failure in store.failures(table.uuid):
+        if failure.signature == BROKEN:
+            raise BadInput(
+                f"{table.name} was stopped: {failure.reason}; look at it, then say `icepact forgive {table.name}`"
+            )
+        if failure.signature == WHOLE_TABLE and failure.count >= SET_ASIDE_AFTER:
+            until = failure.last_at + _pause(failure.count)
+            if now < until:
+                raise BadInput(
+                    f"{failure.count} runs on {table.name} failed one after the other, the last: {failure.reason}; "
+                    f"paused until {until:%Y-%m-%d %H:%M} UTC, or until `icepact forgive {table.name}`"
+                )
+
+
+def _pause(failures: int) -> timedelta:
+    doubled: int = 1 << min(failures - SET_ASIDE_AFTER, 10)
+    return min(_FIRST_PAUSE * doubled, _LONGEST_PAUSE)
+
+
+def _guarded(
+    table: IcebergTable, run: Run, store: RecordStore, progress: Progress, work: Callable[[], None]
+) -> Outcome:
+    """Do the work. What was written and not committed is deleted, but only where it is certain that no snapshot
+    refers to it: not after a commit whose end is unknown, nor after one that was rolled back."""
+    certain = True
+    try:
+        work()
+    except BaseException as error:
+        certain = not isinstance(error, CommitUnknown | CommitBroken | RunLost) and _is_certain(store, run)
+        run.error = error_line(error)
+        run.blamed = isinstance(error, Exception) and not isinstance(error, Cancelled | RunLost | TableBusy)
+        if isinstance(error, Cancelled):
+            run.status = Status.CANCELLED
+        elif not certain and not isinstance(error, CommitBroken | RunLost):
+            run.status = Status.UNKNOWN
+        elif not isinstance(error, IcepactError):
+            run.error = f"{type(error).__name__}: {run.error}"
+        if isinstance(error, CommitBroken):
+            store.failed(table.uuid, _failure(BROKEN, "", run.error))
+        if not isinstance(error, IcepactError):
+            _end(table, run, store, progress, certain=certain)
+            raise
+    return _end(table, run, store, progress, certain=certain)
+
+
+def _is_certain(store: RecordStore, run: Run) -> bool:
+    """Whether no commit of the run is under way that nobody knows the end of."""
+    try:
+        record = store.run(run.run_id)
+    except IcepactError:
+        return False
+    return record is not None and record.status is not Status.COMMITTING
+
+
+def _end(table: IcebergTable, run: Run, store: RecordStore, progress: Progress, *, certain: bool) -> Outcome:
+    """The run ends first, and its files go after that: whoever has lost the run meanwhile has no right to them, and
+    an ended run is taken over by nobody."""
+    outcome = outcome_of(run)
+    ended = _finish(store, run, outcome)
+    progress.step("finished")
+    if certain and ended:
+        _clean_up(table, run)
+        progress.step("cleaned")
+    try:
+        _remember_failures(table, run, store)
+    except IcepactError as error:
+        _log.warning("failures of run %s could not be recorded: %s", run.run_id, error)
+    return outcome
+
+
+def _finish(store: RecordStore, run: Run, outcome: Outcome) -> bool:
+    """The table is as it is by now: a history that cannot be written does not change how the run ended."""
+    try:
+        store.finish(run.claim, outcome)
+        store.forget(before=datetime.now(UTC) - CHECKPOINTS_KEPT)
+    except Exception as error:
+        _log.warning("the end of run %s could not be recorded: %s", run.run_id, error)
+        return False
+    return True
+
+
+def _remember_failures(table: IcebergTable, run: Run, store: RecordStore) -> None:
+    """Groups that failed by themselves, not because somebody else was faster; and runs of which nothing came."""
+    refused = {g: v.reason for g, v in run.given_up.items() if v.answer is Answer.REFUSED}
+    failed = {**refused, **run.failed}
+    well = []
+    for step in run.plan.steps:
+        name = signature(step.files, run.plan.deletes)
+        if step.group_id in failed:
+            store.failed(table.uuid, _failure(name, step.partition, failed[step.group_id]))
+        elif step.group_id in run.committed:
+            well.append(name)
+    if run.landed:
+        store.forgive(table.uuid, [*well, WHOLE_TABLE])
+    elif run.error is not None and run.blamed:
+        store.failed(table.uuid, _failure(WHOLE_TABLE, "", run.error))
+
+
+def _failure(name: str, partition: str, reason: str) -> Failure:
+    return Failure(signature=name, partition=partition, reason=reason, count=0, last_at=datetime.now(UTC))
+
+
+def _clean_up(table: IcebergTable, run: Run) -> None:
+    """Delete what was written for nothing. A nuisance if it fails, never a reason to call a committed run failed."""
+    keep = run.outputs
+    known = {f.path for w in run.written.values() for f in w.files}
+    known |= {f.path for r in run.results.values() for f in r.files} | run.stale
+    # a unit failed, or a task died on the way: its files are not known by name
+    incomplete = len(run.written) < len(run.plan.steps) or not run.clean
+    try:
+        if run.pending is not None:  # whoever died may have a commit on its way that makes our files part of the table
+            attempt = run.pending
+            if not over(fate(table, run.plan.branch, attempt, gone=True), attempt, COMMIT_WINDOW):
+                return  # left for `icepact cleanup`
+        if run.claim.epoch:
+            keep |= referenced(table, run.run_id)
+        delete_files(table, sorted(known - keep))
+        if incomplete:
+            delete_leftovers(table, run.run_id, keep=keep)
+    except Exception as error:
+        _log.warning("leftovers of run %s could not be deleted: %s", run.run_id, error)

@@ -1,0 +1,86 @@
+"""How a run ended: its outcome, from what is known about it."""
+
+import time
+from collections import Counter
+
+from icepact.commit.judge import Answer
+from icepact.maintain.work import Run
+from icepact.model.outcome import GroupOutcome, Outcome
+from icepact.model.plan import RewriteFiles
+from icepact.model.run import Status
+
+
+def outcome_of(run: Run) -> Outcome:
+    """What a run did to its table."""
+    groups = tuple(_group_outcome(run, step) for step in run.plan.steps)
+    done = [g for g in groups if g.committed]
+    before = run.plan.before
+    return Outcome(
+        run_id=run.run_id,
+        table=run.plan.table,
+        branch=run.plan.branch,
+        status=_status(run, groups),
+        snapshot_id=run.landed[-1].snapshot_id if run.landed else run.plan.snapshot_id,
+        started_at=run.started_at,
+        seconds=time.monotonic() - run.clock,
+        files_before=before.files,
+        files_after=before.files + sum(g.output_files - g.input_files for g in done),
+        rows_before=before.rows,
+        rows_after=before.rows + sum(g.rows_out - g.rows_in for g in done),
+        rows_deleted=sum(g.rows_in - g.rows_out for g in done),
+        bytes_before=before.bytes,
+        bytes_after=before.bytes + sum(g.bytes_out - g.bytes_in for g in done),
+        delete_files_removed=sum(landed.delete_files_removed for landed in run.landed),
+        proof=run.plan.policy.verify.value,
+        methods=Counter(g.method for g in done),
+        groups=groups,
+        snapshots=tuple(landed.snapshot_id for landed in run.landed),
+        copied_bytes=sum(g.copied_bytes for g in groups),
+        encoded_bytes=sum(g.encoded_bytes for g in groups),
+        requests=sum(g.requests for g in groups),
+        transferred_bytes=sum(g.transferred_bytes for g in groups),
+        error=run.error,
+    )
+
+
+def _group_outcome(run: Run, step: RewriteFiles) -> GroupOutcome:
+    written = run.written.get(step.group_id)
+    committed = step.group_id in run.committed
+    verdict = run.given_up.get(step.group_id)
+    reason = run.failed.get(step.group_id) or (f"{verdict.answer}: {verdict.reason}" if verdict else "")
+    return GroupOutcome(
+        group_id=step.group_id,
+        partition=step.partition,
+        committed=committed,
+        reason="" if committed else reason or run.error or "not reached",
+        method="+".join(sorted(written.methods)) if written else step.method.value,
+        method_reason=(written.fallback if written else "") or step.method_reason,
+        predicted_seconds=step.cost.seconds,
+        baseline_seconds=step.cost.baseline_seconds,
+        copied_bytes=written.copied_bytes if written else 0,
+        encoded_bytes=written.encoded_bytes if written else 0,
+        requests=written.requests if written else 0,
+        transferred_bytes=written.transferred_bytes if written else 0,
+        input_files=len(step.files),
+        output_files=len(written.files) if written else 0,
+        rows_in=sum(f.rows for f in step.files),
+        rows_out=sum(f.rows for f in written.files) if written else 0,
+        bytes_in=step.bytes,
+        bytes_out=sum(f.size for f in written.files) if written else 0,
+        seconds=round(written.seconds, 3) if written else 0.0,
+    )
+
+
+def _status(run: Run, groups: tuple[GroupOutcome, ...]) -> Status:
+    if run.status is not None:
+        return run.status
+    if run.error is not None:
+        return Status.FAILED
+    if not groups:
+        return Status.NOTHING_TO_DO
+    done = sum(g.committed for g in groups)
+    if done:
+        return Status.COMMITTED if done == len(groups) else Status.PARTLY_COMMITTED
+    given_up = [run.given_up[g.group_id].answer for g in groups if g.group_id in run.given_up]
+    overtaken = len(given_up) == len(groups) and all(a is Answer.SUPERSEDED for a in given_up)
+    return Status.SUPERSEDED if overtaken else Status.FAILED

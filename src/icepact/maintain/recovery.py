@@ -1,0 +1,277 @@
+"""After a run: cancel it, clean up what died, check a commit again, take it back."""
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+from icepact.commit.settle import EXPIRED, Settled, over, settle
+from icepact.execute.checkpoint import outputs_of_groups
+from icepact.execute.uploads import abort_uploads, unfinished_uploads
+from icepact.iceberg.lake import Lake
+from icepact.iceberg.leftovers import delete_files, listed_files, referenced, unwanted
+from icepact.iceberg.replace import roll_back
+from icepact.iceberg.rows import row_sum
+from icepact.iceberg.table import IcebergTable
+from icepact.maintain.applying import attempted_outputs, hold
+from icepact.model.errors import BadInput, IcepactError, PermanentError, RunLost, TableBusy, TableNotFound
+from icepact.model.plan import Plan
+from icepact.model.recovery import Checked, Swept
+from icepact.model.run import Landed, RunRecord, Status, this_process
+from icepact.record.store import RecordStore
+
+TASK_TIMEOUT = timedelta(hours=1)
+"""A task that is not heard of for so long writes nothing any more."""
+_MOST_RUNS = 10_000
+
+
+def dead(record: RunRecord, store: RecordStore, now: datetime | None = None) -> str | None:
+    """Why nobody works on an open run any more; null if somebody may."""
+    if record.status is Status.UNKNOWN:
+        return "it ended without knowing whether its last commit landed"
+    if record.owner is not None and record.owner.gone:
+        return f"{record.owner} is gone"
+    lease = store.lease(record.uuid)
+    if lease is None or lease.run_id != record.run_id:
+        return f"{record.owner or 'nobody'} does not hold the table any more"
+    if (now or datetime.now(UTC)) >= lease.expires_at:
+        return f"{record.owner} was last heard of at {lease.expires_at:%Y-%m-%d %H:%M:%S} UTC"
+    return None
+
+
+def resumable(lake: Lake, table: str, store: RecordStore) -> RunRecord | None:
+    """The newest run on a table that died and can be carried on with."""
+    for record in store.runs(catalog=lake.catalog, table=table, open_only=True):
+        if record.status is not Status.FENCED and dead(record, store) and store.plan(record.run_id):
+            return record
+    return None
+
+
+# -- cleaning up ----------------------------------------------------------------------------------
+
+
+def clean_up(
+    lake: Lake,
+    store: RecordStore,
+    *,
+    table: str | None = None,
+    delete: bool = False,
+    task_timeout: timedelta = TASK_TIMEOUT,
+    now: datetime | None = None,
+) -> Sequence[Swept]:
+    """Find what dead runs left behind, and delete it if asked to: exactly the files that no snapshot refers to."""
+    return list(_sweep_all(lake, store, table, delete, task_timeout, now or datetime.now(UTC)))
+
+
+def _sweep_all(
+    lake: Lake, store: RecordStore, name: str | None, delete: bool, task_timeout: timedelta, now: datetime
+) -> Iterator[Swept]:
+    for record in store.runs(catalog=lake.catalog, table=name, limit=_MOST_RUNS):
+        if _swept_for_good(record, task_timeout):
+            continue
+        try:
+            table = lake.table(record.table)
+        except TableNotFound:
+            continue  # its files went with it, or are nobody's business any more
+        if record.uuid and table.uuid != record.uuid:
+            continue
+        swept = _sweep(table, record, store, delete=delete, task_timeout=task_timeout, now=now)
+        if swept is not None:
+            yield swept
+
+
+def _swept_for_good(record: RunRecord, task_timeout: timedelta) -> bool:
+    """Whether its folder was cleaned up when no task of it could write any more."""
+    if record.status.open or record.swept_at is None:
+        return record.status is Status.NOTHING_TO_DO
+    return record.finished_at is None or record.swept_at >= record.finished_at + task_timeout
+
+
+def _sweep(
+    table: IcebergTable, record: RunRecord, store: RecordStore, *, delete: bool, task_timeout: timedelta, now: datetime
+) -> Swept | None:
+    why = f"it ended ({record.status})"
+    keep: frozenset[str] | None = None
+    if not record.status.open and record.commit is not None:  # of a process that died before, or rolled back
+        pending = _end_of(table, record, store, task_timeout, now)
+        if isinstance(pending, str):
+            return _left_alone(record, f"{why}; {pending}")
+        keep = referenced(table, record.run_id)
+    if record.status.open:
+        reason = dead(record, store, now) if record.status is not Status.FENCED else "a clean-up died over it"
+        if reason is None:
+            return None  # somebody works on it
+        why = reason
+        verdict = _end_of(table, record, store, task_timeout, now)
+        if isinstance(verdict, str):
+            return _left_alone(record, f"{why}; {verdict}")
+        if delete:
+            try:
+                record, keep = _fence(table, record, store, verdict)
+            except (RunLost, TableBusy) as error:
+                return _left_alone(record, str(error))
+    listed = listed_files(table, record.run_id)
+    if keep is None:
+        ours = _outputs(record, store)  # if there is nothing else, nobody needs to ask the table
+        keep = ours if not unwanted(list(listed), ours) and listed else referenced(table, record.run_id)
+    files = unwanted(list(listed), keep)
+    uploads = unfinished_uploads(table, record.run_id)
+    if delete:
+        delete_files(table, files)
+        if uploads:
+            abort_uploads(table, record.run_id)
+        store.swept(record.run_id, now)
+    if not files and not uploads and not record.status.open and not delete:
+        return None
+    return Swept(
+        run_id=record.run_id,
+        table=record.table,
+        status=record.status.value,
+        files=files,
+        bytes=sum(listed[path] for path in files),
+        uploads=uploads,
+        reason=why,
+        deleted=delete,
+    )
+
+
+def _outputs(record: RunRecord, store: RecordStore) -> frozenset[str]:
+    """What a run committed, as far as its checkpoints tell."""
+    groups = [group for landed in record.landed for group in landed.groups]
+    return outputs_of_groups(store.checkpoints(record.run_id), groups) if groups else frozenset()
+
+
+def _left_alone(record: RunRecord, reason: str) -> Swept:
+    return Swept(
+        run_id=record.run_id,
+        table=record.table,
+        status=record.status.value,
+        files=(),
+        bytes=0,
+        uploads=0,
+        reason=reason,
+        left_alone=True,
+    )
+
+
+def _end_of(
+    table: IcebergTable, record: RunRecord, store: RecordStore, window: timedelta, now: datetime
+) -> Landed | str | None:
+    """The commit of a dead run that landed unseen, nothing, or why its files cannot be touched yet."""
+    settled = settle(table, record, attempted_outputs(record, store))
+    if isinstance(settled, Landed):
+        return settled
+    if settled is Settled.NONE:
+        return None
+    assert record.commit is not None
+    if over(settled, record.commit, window, now):
+        return None
+    return f"its commit {record.commit.commit_id} is not in the table, and {settled}: nothing is deleted yet"
+
+
+def _fence(
+    table: IcebergTable, record: RunRecord, store: RecordStore, landed: Landed | None
+) -> tuple[RunRecord, frozenset[str]]:
+    """Take a dead run so that nobody can commit for it any more, look once more what the table refers to, end it."""
+    lease = hold(store, table, f"cleanup-{secrets.token_hex(4)}")
+    try:
+        claim = store.take(record, this_process(), to=Status.FENCED)
+        keep = referenced(table, record.run_id)
+        commits = [*record.landed, *([landed] if landed else [])]
+        if not commits:
+            end = Status.CANCELLED if record.cancel_asked else Status.ABANDONED
+        else:
+            end = Status.COMMITTED if _all_of_it(record, store, commits) else Status.PARTLY_COMMITTED
+        store.move(claim, end, landed=landed)
+    finally:
+        store.release(lease)
+    ended = store.run(record.run_id)
+    assert ended is not None
+    return ended, keep
+
+
+def _all_of_it(record: RunRecord, store: RecordStore, commits: Sequence[Landed]) -> bool:
+    """Whether these commits are everything that a run had planned."""
+    try:
+        planned = {step.group_id for step in Plan.from_json(store.plan(record.run_id)).steps}
+    except ValueError:  # not kept, or of another version
+        return False
+    return planned <= {group for commit in commits for group in commit.groups}
+
+
+# -- looking back ---------------------------------------------------------------------------------
+
+
+def cancel(record: RunRecord, store: RecordStore) -> str:
+    """Ask a run to stop; says what will happen."""
+    if not store.ask_to_cancel(record.run_id):
+        raise BadInput(f"run {record.run_id} has ended ({record.status}): there is nothing to cancel")
+    reason = dead(record, store)
+    if reason is None:
+        return f"asked {record.owner} to stop run {record.run_id}"
+    return f"run {record.run_id} is dead already ({reason}): `icepact cleanup` removes what it left"
+
+
+def verify(lake: Lake, record: RunRecord) -> Sequence[Checked]:
+    """Compare, for every commit of a run, what readers see before and after it."""
+    table = lake.table(record.table)
+    table.refresh()
+    return [_check(table, landed) for landed in record.landed]
+
+
+def _check(table: IcebergTable, landed: Landed) -> Checked:
+    if landed.snapshot_id == EXPIRED or not table.has_snapshot(landed.snapshot_id):
+        return Checked(snapshot_id=landed.snapshot_id, rows=None, same=None, reason="the snapshot has expired")
+    removed, added = table.changed_paths(landed.snapshot_id)
+    after = row_sum(table, table.tasks_of(landed.snapshot_id, added))
+    told = table.fact(landed.snapshot_id, "proof-row-sum")
+    if landed.parent_id is not None and table.has_snapshot(landed.parent_id):
+        before = row_sum(table, table.tasks_of(landed.parent_id, removed))
+        same, how = before == after, "every row is the same"
+        if not same and before.unnumbered:  # any commit gives ids to rows from before an upgrade
+            old, new = table.tasks_of(landed.parent_id, removed), table.tasks_of(landed.snapshot_id, added)
+            same = row_sum(table, old, lineage=False) == row_sum(table, new, lineage=False)
+            how = "every row is the same, but for the ids that rows from before an upgrade have got"
+        what = f"{before.rows} rows before, {after.rows} after"
+        how = how if same else f"sums {before.total} and {after.total}"
+        return Checked(snapshot_id=landed.snapshot_id, rows=after.rows, same=same, reason=f"{what}; {how}")
+    if told is not None:
+        same = int(told) == after.total
+        return Checked(
+            snapshot_id=landed.snapshot_id,
+            rows=after.rows,
+            same=same,
+            reason=f"the snapshot before it has expired; the sum in its summary is {'the same' if same else 'another'}",
+        )
+    return Checked(
+        snapshot_id=landed.snapshot_id,
+        rows=after.rows,
+        same=None,
+        reason="the snapshot before it has expired, and its summary carries no sum: only `--verify full` does",
+    )
+
+
+def take_back(lake: Lake, record: RunRecord, store: RecordStore) -> int:
+    """Go back to the snapshot before a run, if nothing else was committed since; returns that snapshot."""
+    if record.status not in (Status.COMMITTED, Status.PARTLY_COMMITTED):
+        raise BadInput(f"run {record.run_id} is {record.status}: there is no commit to take back")
+    table = lake.table(record.table)
+    table.refresh()
+    ids = [landed.snapshot_id for landed in record.landed]
+    good = record.landed[0].parent_id
+    manual = f"CALL {lake.catalog}.system.rollback_to_snapshot('{record.table}', {good})"
+    history = table.newest(record.branch, len(ids))
+    if history != ids[::-1]:
+        other = next((s for s in history if s not in ids), None)
+        raise PermanentError(
+            f"{record.table} is not as run {record.run_id} left it: "
+            + (f"snapshot {other} came since" if other else "its snapshots have expired")
+            + f"; to go back all the same, and lose what came since: {manual}"
+        )
+    if good is None or not table.has_snapshot(good):
+        raise PermanentError(f"the snapshot before run {record.run_id} has expired: there is nothing to go back to")
+    if not roll_back(table, record.branch, bad=ids[-1], good=good):
+        raise PermanentError(f"{record.table} was changed at this very moment: try again")
+    with suppress(IcepactError):  # the table is what counts
+        store.take(record, this_process(), to=Status.ROLLED_BACK)
+    return good

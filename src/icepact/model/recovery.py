@@ -1,0 +1,44 @@
+"""What was found and done after runs: cleaned up, checked again, taken back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Swept:
+    """What the clean-up found of one run."""
+
+    run_id: str
+    table: str
+    status: str
+    """Of the run, after the clean-up."""
+    files: Sequence[str]
+    """Files that no snapshot refers to."""
+    bytes: int
+    uploads: int
+    """Unfinished uploads."""
+    reason: str
+    """Why the run is looked at, or why it is left alone."""
+    left_alone: bool = False
+    deleted: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry as it is printed with `--json`."""
+        return {**{name: getattr(self, name) for name in self.__slots__}, "files": list(self.files)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checked:
+    """One commit of a run, looked at again."""
+
+    snapshot_id: int
+    rows: int | None
+    """As readers see them in the new files; null if the snapshot has expired."""
+    same: bool | None
+    """Whether readers saw the same in the old ones; null if that cannot be said any more."""
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry as it is printed with `--json`."""
+        return {name: getattr(self, name) for name in self.__slots__}

@@ -1,0 +1,231 @@
+"""A run as it is remembered: its states, who works on it, what is finished, and who holds the table.
+
+A run is always in one state. `TRANSITIONS` says where it can go from there; stores change a state only by
+compare-and-set, so that of two processes that want to move one run, one is told that it lost it.
+"""
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+class Status(StrEnum):
+    """Where a run is, or how it ended."""
+
+    RUNNING = "running"
+    """Somebody works on it, or died over it."""
+    COMMITTING = "committing"
+    """A commit is under way: `RunRecord.commit` says which. Its files may become part of the table any moment."""
+    UNKNOWN = "unknown"
+    """Nobody works on it, and it is not known whether its last commit landed."""
+    FENCED = "fenced"
+    """The clean-up has taken it: nobody may commit for it any more."""
+    COMMITTED = "committed"
+    PARTLY_COMMITTED = "partly-committed"
+    SUPERSEDED = "superseded"
+    NOTHING_TO_DO = "nothing-to-do"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    ABANDONED = "abandoned"
+    """It died, and its files were cleaned up."""
+    ROLLED_BACK = "rolled-back"
+
+    @property
+    def open(self) -> bool:
+        """True while the run has not ended."""
+        return self in _OPEN
+
+
+_OPEN = frozenset({Status.RUNNING, Status.COMMITTING, Status.UNKNOWN, Status.FENCED})
+_ENDS = frozenset(
+    {
+        *(Status.COMMITTED, Status.PARTLY_COMMITTED, Status.SUPERSEDED),
+        *(Status.NOTHING_TO_DO, Status.FAILED, Status.CANCELLED),
+    }
+)
+
+TRANSITIONS: Mapping[Status, frozenset[Status]] = {
+    Status.RUNNING: _ENDS | {Status.RUNNING, Status.COMMITTING, Status.FENCED},
+    Status.COMMITTING: _ENDS | {Status.COMMITTING, Status.RUNNING, Status.UNKNOWN, Status.FENCED},
+    Status.UNKNOWN: frozenset({Status.RUNNING, Status.FENCED}),
+    Status.FENCED: frozenset(
+        {Status.FENCED, Status.ABANDONED, Status.COMMITTED, Status.PARTLY_COMMITTED, Status.CANCELLED}
+    ),
+    Status.COMMITTED: frozenset({Status.ROLLED_BACK}),
+    Status.PARTLY_COMMITTED: frozenset({Status.ROLLED_BACK}),
+    **{
+        end: frozenset[Status]()
+        for end in (
+            *(Status.SUPERSEDED, Status.NOTHING_TO_DO, Status.FAILED),
+            *(Status.CANCELLED, Status.ABANDONED, Status.ROLLED_BACK),
+        )
+    },
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Owner:
+    """A process that works on something."""
+
+    host: str
+    pid: int
+    born: int
+    """When the process started, in the kernel's ticks since boot, and 0 if that is not known: pids are used again."""
+    boot: str = ""
+    """Of the machine's last start; pids mean nothing after another one."""
+    space: str = ""
+    """Of its pids: containers on one machine have their own."""
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+    @property
+    def gone(self) -> bool:
+        """True if the process certainly does not live any more. Of another machine that cannot be said."""
+        here = this_process()
+        if self.host != here.host or not self.boot or not here.boot:
+            return False
+        if self.boot != here.boot:
+            return True
+        return self.space == here.space and _born(self.pid) != self.born
+
+
+@cache
+def _this_process(pid: int) -> Owner:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        boot = space = ""
+    return Owner(host=socket.gethostname(), pid=pid, born=_born(pid), boot=boot, space=space)
+
+
+def this_process() -> Owner:
+    """The process that asks."""
+    return _this_process(os.getpid())
+
+
+def _born(pid: int) -> int:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    state, *rest = text.rpartition(")")[2].split()
+    return 0 if state in "ZX" else int(rest[18])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """One attempt at a commit."""
+
+    commit_id: str
+    """Told in the snapshot's summary if it lands: run/batch/attempt."""
+    head: int
+    """The snapshot at which it was judged, and to which it is bound."""
+    groups: Sequence[str]
+    started_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Landed:
+    """A commit of a run."""
+
+    commit_id: str
+    snapshot_id: int
+    parent_id: int | None
+    """The snapshot before it."""
+    sequence_number: int
+    groups: Sequence[str]
+    delete_files_removed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunRecord:
+    """One line of history."""
+
+    run_id: str
+    catalog: str
+    table: str
+    branch: str
+    status: Status
+    started_at: datetime
+    finished_at: datetime | None = None
+    outcome: Mapping[str, Any] | None = None
+    """The outcome's document; null while the run goes on or if it died."""
+    uuid: str = ""
+    """Of the table."""
+    owner: Owner | None = None
+    """Who works on it, or did."""
+    epoch: int = 0
+    """How often the run changed hands; what an earlier owner says is not listened to."""
+    commit: Attempt | None = None
+    """The commit that is under way, or whose end is not known."""
+    landed: Sequence[Landed] = ()
+    """Commits that are part of the table."""
+    cancel_asked: bool = False
+    swept_at: datetime | None = None
+    """When its folder was last cleaned up; null if never."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as it is printed with `--json`."""
+        return {
+            "run_id": self.run_id,
+            "catalog": self.catalog,
+            "table": self.table,
+            "branch": self.branch,
+            "status": self.status.value,
+            "started_at": self.started_at.isoformat(),
+            "finished_at": self.finished_at.isoformat() if self.finished_at else None,
+            "owner": str(self.owner) if self.owner else None,
+            "snapshots": [landed.snapshot_id for landed in self.landed],
+            "outcome": dict(self.outcome) if self.outcome else None,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """The right to move a run on: good as long as nobody else has taken it."""
+
+    run_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checkpoint:
+    """One finished unit."""
+
+    unit_id: str
+    document: Mapping[str, Any] = field(repr=False)
+    """What is needed to commit it, as JSON."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lease:
+    """The right to work on a table, against wasted work; correctness never depends on it."""
+
+    key: str
+    run_id: str
+    owner: Owner
+    token: int
+    """Grows with every new holder."""
+    since: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """A group of files that failed, once or again and again."""
+
+    signature: str
+    """Of the files and what applies to them: another one if they change."""
+    partition: str
+    reason: str
+    """Of the last time."""
+    count: int
+    last_at: datetime

@@ -1,0 +1,469 @@
+"""The store in a database: SQLite in memory or in a file, PostgreSQL."""
+
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Table, create_engine, delete, event, insert, inspect, select, text, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import StaticPool
+
+from icepact.model.errors import BadInput, RunLost, TableBusy
+from icepact.model.outcome import Outcome
+from icepact.model.run import (
+    TRANSITIONS,
+    Attempt,
+    Checkpoint,
+    Claim,
+    Failure,
+    Landed,
+    Lease,
+    Owner,
+    RunRecord,
+    Status,
+)
+from icepact.record.tables import CHECKPOINTS, FAILURES, LEASES, RUNS
+
+SCHEMA_VERSION = "0002"
+"""The newest migration; a test holds it against the folder."""
+_ENDED = [status.value for status in Status if not status.open]
+_OPEN = [status.value for status in Status if status.open]
+_ONLY_READING = "icepact_only_reading"
+_RUN_COLUMNS = [column for column in RUNS.c if column.name != "plan"]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class SqlStore:
+    """Runs in a database; what is missing there is made on the first write."""
+
+    def __init__(self, url: str, *, clock: Callable[[], datetime] = _now) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._ready = False
+        try:
+            self._url = make_url(url)
+        except ArgumentError:
+            raise BadInput("the record store's address is none: write postgresql://user@host/database") from None
+        if self._url.drivername == "postgresql":
+            self._url = self._url.set(drivername="postgresql+psycopg")
+        self._made: Engine | None = None
+        in_memory = self._url.get_backend_name() == "sqlite" and not self._url.database
+        self._in_turn: AbstractContextManager[Any] = Lock() if in_memory else nullcontext()
+        """Memory is one connection for all threads."""
+
+    @classmethod
+    def in_memory(cls, *, clock: Callable[[], datetime] = _now) -> "SqlStore":
+        """A store that forgets when the process ends."""
+        return cls("sqlite://", clock=clock)
+
+    @classmethod
+    def in_file(cls, path: Path, *, clock: Callable[[], datetime] = _now) -> "SqlStore":
+        """The embedded store: one SQLite file, shared by processes on one machine."""
+        return cls(f"sqlite:///{path}", clock=clock)
+
+    # -- runs -------------------------------------------------------------------------------------
+
+    def begin(self, record: RunRecord, plan: bytes = b"") -> Claim:
+        """Record the intent."""
+        with self._writing() as connection:
+            connection.execute(
+                insert(RUNS).values(
+                    run_id=record.run_id,
+                    catalog=record.catalog,
+                    table_name=record.table,
+                    branch=record.branch,
+                    status=record.status.value,
+                    started_at=record.started_at,
+                    uuid=record.uuid,
+                    owner=_document(record.owner),
+                    epoch=record.epoch,
+                    plan=zlib.compress(plan, 1) if plan else None,
+                )
+            )
+        return Claim(run_id=record.run_id, epoch=record.epoch)
+
+    def take(self, record: RunRecord, owner: Owner, *, to: Status) -> Claim:
+        """Take a run over from whoever had it."""
+        claim = Claim(run_id=record.run_id, epoch=record.epoch + 1)
+        with self._writing() as connection:
+            self._change(
+                connection,
+                Claim(run_id=record.run_id, epoch=record.epoch),
+                to,
+                {"owner": _document(owner), "epoch": claim.epoch},
+                only_from=record.status,
+            )
+        return claim
+
+    def move(self, claim: Claim, to: Status, *, commit: Attempt | None = None, landed: Landed | None = None) -> None:
+        """Go on to another state."""
+        with self._writing() as connection:
+            values: dict[str, Any] = {}
+            if to is not Status.UNKNOWN and to is not Status.FENCED:  # these still ask what became of the last attempt
+                values["attempt"] = _document(commit)
+            if landed is not None:
+                found = connection.execute(
+                    select(RUNS.c.landed).where(RUNS.c.run_id == claim.run_id).with_for_update()
+                ).scalar()
+                values["landed"] = json.dumps([*json.loads(found or "[]"), asdict(landed)])
+            if not to.open:
+                values["finished_at"] = self._clock()
+            self._change(connection, claim, to, values)
+
+    def finish(self, claim: Claim, outcome: Outcome) -> None:
+        """Record how a run ended."""
+        with self._writing() as connection:
+            self._change(
+                connection,
+                claim,
+                outcome.status,
+                {
+                    "finished_at": max(outcome.started_at + timedelta(seconds=outcome.seconds), self._clock()),
+                    "outcome": json.dumps(outcome.to_dict()),
+                },
+            )
+
+    def _change(
+        self,
+        connection: Connection,
+        claim: Claim,
+        to: Status,
+        values: Mapping[str, Any],
+        *,
+        only_from: Status | None = None,
+    ) -> None:
+        origins = [s.value for s, after in TRANSITIONS.items() if to in after and only_from in (None, s)]
+        changed = connection.execute(
+            update(RUNS)
+            .where(RUNS.c.run_id == claim.run_id, RUNS.c.epoch == claim.epoch, RUNS.c.status.in_(origins))
+            .values(status=to.value, **values)
+        )
+        if changed.rowcount != 1:
+            row = connection.execute(
+                select(RUNS.c.status, RUNS.c.owner).where(RUNS.c.run_id == claim.run_id)
+            ).one_or_none()
+            raise RunLost(
+                f"there is no run {claim.run_id}"
+                if row is None
+                else f"run {claim.run_id} is {row[0]} by now, in the hands of {_owner(row[1])}: it cannot become {to}"
+            )
+
+    def run(self, run_id: str) -> RunRecord | None:
+        """One run."""
+        with self._reading() as connection:
+            row = connection and connection.execute(select(*_RUN_COLUMNS).where(RUNS.c.run_id == run_id)).first()
+        return _record(row._mapping) if row else None
+
+    def runs(
+        self, *, catalog: str, table: str | None = None, limit: int = 100, open_only: bool = False
+    ) -> Sequence[RunRecord]:
+        """The newest runs first."""
+        wanted = select(*_RUN_COLUMNS).where(RUNS.c.catalog == catalog)
+        if table is not None:
+            wanted = wanted.where(RUNS.c.table_name == table)
+        if open_only:
+            wanted = wanted.where(RUNS.c.status.in_(_OPEN))
+        wanted = wanted.order_by(RUNS.c.started_at.desc(), RUNS.c.run_id.desc()).limit(limit)
+        with self._reading() as connection:
+            rows = connection.execute(wanted).all() if connection else []
+        return [_record(row._mapping) for row in rows]
+
+    def plan(self, run_id: str) -> bytes:
+        """What a run began with."""
+        with self._reading() as connection:
+            found = connection and connection.execute(select(RUNS.c.plan).where(RUNS.c.run_id == run_id)).scalar()
+        return zlib.decompress(found) if found else b""
+
+    def ask_to_cancel(self, run_id: str) -> bool:
+        """Ask whoever works on a run to stop."""
+        with self._writing() as connection:
+            changed = connection.execute(
+                update(RUNS).where(RUNS.c.run_id == run_id, RUNS.c.status.in_(_OPEN)).values(cancel_asked=True)
+            )
+        return changed.rowcount == 1
+
+    def swept(self, run_id: str, at: datetime) -> None:
+        """Remember that a run's folder was cleaned up."""
+        with self._writing() as connection:
+            connection.execute(update(RUNS).where(RUNS.c.run_id == run_id).values(swept_at=at))
+
+    # -- checkpoints ------------------------------------------------------------------------------
+
+    def checkpoint(self, claim: Claim, units: Sequence[Checkpoint]) -> None:
+        """Remember finished units."""
+        with self._writing() as connection:
+            held = select(RUNS.c.run_id).where(
+                RUNS.c.run_id == claim.run_id, RUNS.c.epoch == claim.epoch, RUNS.c.status.in_(_OPEN)
+            )
+            if connection.execute(held.with_for_update()).first() is None:
+                raise RunLost(f"run {claim.run_id} was taken over")
+            names = [unit.unit_id for unit in units]
+            connection.execute(
+                delete(CHECKPOINTS).where(CHECKPOINTS.c.run_id == claim.run_id, CHECKPOINTS.c.unit_id.in_(names))
+            )
+            connection.execute(
+                insert(CHECKPOINTS),
+                [
+                    {
+                        "run_id": claim.run_id,
+                        "unit_id": unit.unit_id,
+                        "document": zlib.compress(json.dumps(unit.document).encode(), 1),
+                    }
+                    for unit in units
+                ],
+            )
+
+    def checkpoints(self, run_id: str) -> Sequence[Checkpoint]:
+        """Finished units of a run."""
+        wanted = select(CHECKPOINTS).where(CHECKPOINTS.c.run_id == run_id).order_by(CHECKPOINTS.c.unit_id)
+        with self._reading() as connection:
+            rows = connection.execute(wanted).all() if connection else []
+        return [Checkpoint(unit_id=row.unit_id, document=json.loads(zlib.decompress(row.document))) for row in rows]
+
+    def forget(self, *, before: datetime) -> int:
+        """Drop plans and checkpoints of runs that ended before a moment."""
+        old = (
+            select(RUNS.c.run_id)
+            .where(RUNS.c.status.in_(_ENDED), RUNS.c.finished_at < before)
+            .where(RUNS.c.plan.is_not(None))
+        )
+        with self._writing() as connection:
+            names = list(connection.execute(old).scalars())
+            connection.execute(delete(CHECKPOINTS).where(CHECKPOINTS.c.run_id.in_(names)))
+            connection.execute(update(RUNS).where(RUNS.c.run_id.in_(names)).values(plan=None))
+        return len(names)
+
+    # -- leases -----------------------------------------------------------------------------------
+
+    def acquire(self, key: str, run_id: str, owner: Owner, *, seconds: float, over: Lease | None = None) -> Lease:
+        """Hold a table."""
+        now = self._clock()
+        with self._writing() as connection:
+            nobody = {"run_id": "", "owner": "", "token": 0, "held": False, "since": now, "expires_at": now}
+            _insert_if_absent(connection, LEASES, {"key": key, **nobody})
+            found = connection.execute(select(LEASES).where(LEASES.c.key == key).with_for_update()).one()
+            if found.held:
+                holder = _lease(found._mapping)
+                if now < holder.expires_at and (over is None or over.token != holder.token):
+                    raise TableBusy(
+                        f"run {holder.run_id} works on this table since {holder.since:%Y-%m-%d %H:%M:%S} UTC "
+                        f"({holder.owner})"
+                    )
+            lease = Lease(
+                key=key,
+                run_id=run_id,
+                owner=owner,
+                token=found.token + 1,
+                since=now,
+                expires_at=now + timedelta(seconds=seconds),
+            )
+            values = {**asdict(lease), "owner": _document(owner), "held": True}
+            connection.execute(update(LEASES).where(LEASES.c.key == key).values(values))
+        return lease
+
+    def renew(self, lease: Lease, *, seconds: float) -> Lease | None:
+        """Hold on."""
+        until = self._clock() + timedelta(seconds=seconds)
+        with self._writing() as connection:
+            changed = connection.execute(
+                update(LEASES)
+                .where(LEASES.c.key == lease.key, LEASES.c.token == lease.token, LEASES.c.held)
+                .values(expires_at=until)
+            )
+        if changed.rowcount != 1:
+            return None
+        return Lease(**{**{name: getattr(lease, name) for name in Lease.__slots__}, "expires_at": until})
+
+    def release(self, lease: Lease) -> None:
+        """Let go; the row stays, because tokens must grow."""
+        with self._writing() as connection:
+            connection.execute(
+                update(LEASES).where(LEASES.c.key == lease.key, LEASES.c.token == lease.token).values(held=False)
+            )
+
+    def lease(self, key: str) -> Lease | None:
+        """Who holds a table."""
+        with self._reading() as connection:
+            row = connection and connection.execute(select(LEASES).where(LEASES.c.key == key, LEASES.c.held)).first()
+        return _lease(row._mapping) if row else None
+
+    # -- what keeps failing -----------------------------------------------------------------------
+
+    def failed(self, uuid: str, failure: Failure) -> None:
+        """A group failed once more."""
+        mine = (FAILURES.c.uuid == uuid) & (FAILURES.c.signature == failure.signature)
+        told = {name: value for name, value in asdict(failure).items() if name != "count"}
+        with self._writing() as connection:
+            _insert_if_absent(connection, FAILURES, {"uuid": uuid, "count": 0, **told})
+            connection.execute(update(FAILURES).where(mine).values(count=FAILURES.c.count + 1, **told))
+
+    def failures(self, uuid: str) -> Sequence[Failure]:
+        """Groups of a table that failed and have not been forgiven."""
+        wanted = select(*(FAILURES.c[name] for name in Failure.__slots__)).where(FAILURES.c.uuid == uuid)
+        with self._reading() as connection:
+            rows = connection.execute(wanted.order_by(FAILURES.c.signature)).all() if connection else []
+        return [Failure(**row._mapping) for row in rows]
+
+    def forgive(self, uuid: str, signatures: Sequence[str] | None = None) -> int:
+        """Forget failures."""
+        unwanted = delete(FAILURES).where(FAILURES.c.uuid == uuid)
+        if signatures is not None:
+            unwanted = unwanted.where(FAILURES.c.signature.in_(list(signatures)))
+        with self._writing() as connection:
+            return connection.execute(unwanted).rowcount
+
+    def close(self) -> None:
+        """Let go of all connections; the store can be used again."""
+        with self._lock:
+            if self._made is not None:
+                self._made.dispose()
+
+    # -- connecting -------------------------------------------------------------------------------
+
+    @contextmanager
+    def _writing(self, *, only_reading: bool = False) -> Iterator[Connection]:
+        with self._guarded():
+            if not self._ready:
+                self._prepare()
+            with self._in_turn, self._engine.connect() as connection:
+                connection = connection.execution_options(**{_ONLY_READING: only_reading})
+                with connection.begin():
+                    yield connection
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection | None]:
+        """A connection; null if there is nothing to read yet."""
+        file = self._file
+        if file is not None and not file.is_file():
+            yield None
+            return
+        with self._writing(only_reading=True) as connection:
+            yield connection
+
+    @property
+    def _file(self) -> Path | None:
+        in_file = self._url.get_backend_name() == "sqlite" and self._url.database
+        return Path(self._url.database or "") if in_file else None
+
+    @property
+    def _engine(self) -> Engine:
+        with self._lock:
+            if self._made is None:
+                self._made = _engine(self._url, in_memory=self._url.get_backend_name() == "sqlite" and not self._file)
+            return self._made
+
+    def _prepare(self) -> None:
+        """Bring the tables up to date; what does that is imported only if they are not."""
+        if self._file is not None:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+        with self._engine.begin() as connection:
+            if not _is_current(connection):
+                from icepact.record.migrate import upgrade
+
+                upgrade(connection)
+        self._ready = True
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, SQLAlchemyError, ImportError) as error:
+            where = self._file or self._url.render_as_string(hide_password=True)
+            why = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+            if self._url.password:
+                why = why.replace(str(self._url.password), "***")
+            hint = "set ICEPACT_STATE" if self._file else "see `store` in icepact.yaml"
+            if isinstance(error, ImportError):
+                hint = "pip install 'icepact[postgres]'"
+            raise BadInput(f"the run history {where} cannot be used ({why}): {hint}") from None
+
+
+def _is_current(connection: Connection) -> bool:
+    if not inspect(connection).has_table("alembic_version"):
+        return False
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == SCHEMA_VERSION
+
+
+def _engine(url: Any, *, in_memory: bool) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        return create_engine(url, pool_pre_ping=True)
+    arguments = {"timeout": 30, "check_same_thread": False}
+    engine = create_engine(url, connect_args=arguments, **({"poolclass": StaticPool} if in_memory else {}))
+
+    # Python's driver begins transactions by itself, and too late: what is read before a change must be locked too
+    @event.listens_for(engine, "connect")
+    def _no_begin(connection: Any, _: Any) -> None:
+        connection.isolation_level = None
+        connection.execute("PRAGMA journal_mode = WAL")  # readers and a writer do not wait for each other
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        reading = connection.get_execution_options().get(_ONLY_READING)
+        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _insert_if_absent(connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    connection.execute(dialect.insert(table).values(values).on_conflict_do_nothing())
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+def _document(value: Owner | Attempt | None) -> str | None:
+    return None if value is None else json.dumps(asdict(value), default=_stamp)
+
+
+def _stamp(value: object) -> str:
+    assert isinstance(value, datetime)
+    return value.astimezone(UTC).isoformat()
+
+
+def _owner(told: str | None) -> Owner | None:
+    return Owner(**json.loads(told)) if told else None
+
+
+def _attempt(document: str | None) -> Attempt | None:
+    if not document:
+        return None
+    told = json.loads(document)
+    return Attempt(**{**told, "started_at": datetime.fromisoformat(told["started_at"])})
+
+
+def _lease(row: Mapping[Any, Any]) -> Lease:
+    owner = _owner(row["owner"])
+    assert owner is not None
+    return Lease(**{**{name: row[name] for name in Lease.__slots__}, "owner": owner})
+
+
+def _record(row: Mapping[Any, Any]) -> RunRecord:
+    return RunRecord(
+        run_id=row["run_id"],
+        catalog=row["catalog"],
+        table=row["table_name"],
+        branch=row["branch"],
+        status=Status(row["status"]),
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        outcome=json.loads(row["outcome"]) if row["outcome"] else None,
+        uuid=row["uuid"],
+        owner=_owner(row["owner"]),
+        epoch=row["epoch"],
+        commit=_attempt(row["attempt"]),
+        landed=tuple(Landed(**told) for told in json.loads(row["landed"])),
+        cancel_asked=bool(row["cancel_asked"]),
+        swept_at=row["swept_at"],
+    )

@@ -1,0 +1,72 @@
+"""A process that compacts one table and falls asleep, or dies, at a step of the run.
+
+python -m tests.support.sleeper WAREHOUSE TABLE STEP SIGNAL
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from icepact import Compactor
+from icepact.model.progress import UnitDone
+
+OPTIONS: dict[str, Any] = {"target_file_size": "64KB", "min_row_group_size": "1KB", "rewrite_all": True}
+
+
+class Stopped:
+    """Sends itself a signal when it comes to a step."""
+
+    def __init__(self, step: str, number: signal.Signals) -> None:
+        self._step = step
+        self._signal = number
+
+    def advance(self, done: UnitDone) -> None:
+        """Nothing to do."""
+
+    def step(self, name: str) -> None:
+        """Stop, if it is time."""
+        if name == self._step:
+            print("there", flush=True)
+            os.kill(os.getpid(), self._signal)
+
+
+def started(warehouse: Path, table: str, step: str, number: signal.Signals) -> "subprocess.Popen[str]":
+    """The process."""
+    command = [sys.executable, "-m", "tests.support.sleeper", str(warehouse), table, step, str(int(number))]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@contextmanager
+def asleep(warehouse: Path, table: str, step: str) -> Iterator[dict[str, str]]:
+    """While it sleeps at a step. It is woken up at the end; its last words are in what was given."""
+    said: dict[str, str] = {}
+    with started(warehouse, table, step, signal.SIGSTOP) as process:
+        assert process.stdout is not None
+        if not any("there" in line for line in iter(process.stdout.readline, "")):
+            raise RuntimeError(f"it never came to {step}: {process.communicate()[1][-2000:]}")
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        try:
+            yield said
+        finally:
+            os.kill(process.pid, signal.SIGCONT)
+            said["out"], said["err"] = process.communicate(timeout=120)
+
+
+def killed(warehouse: Path, table: str, step: str) -> None:
+    """Started, and killed at a step."""
+    with started(warehouse, table, step, signal.SIGKILL) as process:
+        _, err = process.communicate(timeout=120)
+    if process.returncode != -signal.SIGKILL:
+        raise RuntimeError(f"it never came to {step}: {err[-2000:]}")
+
+
+if __name__ == "__main__":
+    outcome = Compactor(warehouse=sys.argv[1], short=True).compact(
+        sys.argv[2], progress=Stopped(sys.argv[3], signal.Signals(int(sys.argv[4]))), **OPTIONS
+    )
+    print(outcome.status, outcome.error, flush=True)
