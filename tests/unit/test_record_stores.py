@@ -257,6 +257,21 @@ def test_a_run_that_moved_on_is_not_taken(store: RecordStore) -> None:
         store.take(seen, THEM, to=Status.FENCED)
 
 
+def test_a_run_with_another_attempt_is_not_taken(store: RecordStore) -> None:
+    """The state has the same name again, but what was judged is another commit by now."""
+    claim = store.begin(run_record("r1"))
+    store.move(claim, Status.COMMITTING, commit=ATTEMPT)
+    seen = store.run("r1")
+    assert seen is not None
+    store.move(claim, Status.RUNNING)
+    store.move(claim, Status.COMMITTING, commit=replace(ATTEMPT, commit_id="r1/0.1/2", head=9))
+    with pytest.raises(RunLost):
+        store.take(seen, THEM, to=Status.FENCED)
+    now = store.run("r1")
+    assert now is not None
+    assert store.take(now, THEM, to=Status.FENCED).epoch == 1
+
+
 def test_of_many_takers_one_wins(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> None:
     for kind in ("sqlite", "postgres"):
         store = made(kind, request, tmp_path / kind, clock)

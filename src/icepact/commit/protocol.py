@@ -262,8 +262,8 @@ def _try(table: IcebergTable, staging: Staging, batch: Batch, attempt: _Attempt,
     """One attempt; returns the new snapshot. HeadMoved and CommitRefused mean that it certainly did not land."""
     try:
         return _replace(table, staging, batch, attempt)
-    except HeadMoved:
-        # a catalog that lost its own answer may report a conflict with itself: look before believing it
+    except (HeadMoved, CommitRefused):
+        # a catalog that lost its own answer may report a conflict with itself, or a token that has expired since: look
         found = _found(table, batch, attempt)
         if found is None:
             raise

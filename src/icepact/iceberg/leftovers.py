@@ -51,7 +51,7 @@ def listed_files(table: IcebergTable, run_id: str) -> dict[str, int]:
 def referenced(table: IcebergTable, run_id: str) -> frozenset[str]:
     """Files of a run that any snapshot of any branch refers to."""
     table.refresh()
-    if table.table.currentSnapshot() is None:
+    if table.table.operations().current().snapshots().isEmpty():  # a branch may have some where main has none
         return frozenset()
     frame = (
         table.session.read.table(f"{table.sql_name}.all_data_files")

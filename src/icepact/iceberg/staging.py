@@ -74,10 +74,6 @@ class Staging:
         """What the manifests say of a unit's files."""
         return self._inputs[unit_id]
 
-    def has(self, unit_id: str) -> bool:
-        """Whether a unit is among the inputs."""
-        return unit_id in self._tasks_of
-
     def tasks(self, unit_ids: Sequence[str]) -> Any:
         """The scan tasks of units, as a Java list."""
         found = self.java.jvm.java.util.ArrayList()

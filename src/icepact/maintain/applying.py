@@ -19,7 +19,7 @@ from icepact.iceberg.staging import Staging
 from icepact.iceberg.table import IcebergTable
 from icepact.maintain.ending import outcome_of
 from icepact.maintain.looking import SET_ASIDE_AFTER
-from icepact.maintain.work import Run, Work, planned_again
+from icepact.maintain.work import Run, Work, planned_again, what_is_read
 from icepact.model.errors import (
     BadInput,
     Cancelled,
@@ -170,8 +170,9 @@ def _carry_on(table: IcebergTable, run: Run, store: RecordStore, work: Work) -> 
 
     def finished(staging: Staging) -> Mapping[str, UnitResult]:
         found = {}
+        reads = what_is_read(again.plan)
         for unit_id, document in checkpoints.items():
-            if unit_id not in again.changed and staging.has(unit_id):
+            if unit_id in reads and document.get("read") == reads[unit_id]:
                 result = recall(document, staging)
                 if result is not None:
                     found[unit_id] = result
@@ -250,11 +251,18 @@ def _guarded(
         elif not isinstance(error, IcepactError):
             run.error = f"{type(error).__name__}: {run.error}"
         if isinstance(error, CommitBroken):
-            store.failed(table.uuid, _failure(BROKEN, "", run.error))
+            _stop_the_table(table, store, run.error)
         if not isinstance(error, IcepactError):
             _end(table, run, store, progress, certain=certain)
             raise
     return _end(table, run, store, progress, certain=certain)
+
+
+def _stop_the_table(table: IcebergTable, store: RecordStore, why: str) -> None:
+    try:
+        store.failed(table.uuid, _failure(BROKEN, "", why))
+    except IcepactError as error:
+        _log.error("%s must not be touched (%s), and that could not be recorded: %s", table.name, why, error)
 
 
 def _is_certain(store: RecordStore, run: Run) -> bool:
@@ -286,10 +294,11 @@ def _finish(store: RecordStore, run: Run, outcome: Outcome) -> bool:
     """The table is as it is by now: a history that cannot be written does not change how the run ended."""
     try:
         store.finish(run.claim, outcome)
-        store.forget(before=datetime.now(UTC) - CHECKPOINTS_KEPT)
     except Exception as error:
-        _log.warning("the end of run %s could not be recorded: %s", run.run_id, error)
+        _log.warning("the end of run %s could not be recorded: %s", run.run_id, error_line(error))
         return False
+    with suppress(IcepactError):
+        store.forget(before=datetime.now(UTC) - CHECKPOINTS_KEPT)
     return True
 
 
@@ -332,4 +341,4 @@ def _clean_up(table: IcebergTable, run: Run) -> None:
         if incomplete:
             delete_leftovers(table, run.run_id, keep=keep)
     except Exception as error:
-        _log.warning("leftovers of run %s could not be deleted: %s", run.run_id, error)
+        _log.warning("leftovers of run %s could not be deleted: %s", run.run_id, error_line(error))

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from icepact.commit.settle import EXPIRED, Settled, over, settle
 from icepact.execute.checkpoint import outputs_of_groups
 from icepact.execute.uploads import abort_uploads, unfinished_uploads
+from icepact.iceberg.java import JavaError, error_line
 from icepact.iceberg.lake import Lake
 from icepact.iceberg.leftovers import delete_files, listed_files, referenced, unwanted
 from icepact.iceberg.replace import roll_back
@@ -73,9 +74,16 @@ def _sweep_all(
             table = lake.table(record.table)
         except TableNotFound:
             continue  # its files went with it, or are nobody's business any more
+        except (IcepactError, JavaError) as error:
+            yield _left_alone(record, error_line(error))
+            continue
         if record.uuid and table.uuid != record.uuid:
             continue
-        swept = _sweep(table, record, store, delete=delete, task_timeout=task_timeout, now=now)
+        try:
+            fresh = store.run(record.run_id) or record  # judged as it is now, not as it was when the list was made
+            swept = _sweep(table, fresh, store, delete=delete, task_timeout=task_timeout, now=now)
+        except (IcepactError, JavaError) as error:
+            swept = _left_alone(record, error_line(error))
         if swept is not None:
             yield swept
 
@@ -257,6 +265,8 @@ def take_back(lake: Lake, record: RunRecord, store: RecordStore) -> int:
         raise BadInput(f"run {record.run_id} is {record.status}: there is no commit to take back")
     table = lake.table(record.table)
     table.refresh()
+    if not record.landed:
+        raise BadInput(f"run {record.run_id} has no commit on record: there is nothing to take back")
     ids = [landed.snapshot_id for landed in record.landed]
     good = record.landed[0].parent_id
     manual = f"CALL {lake.catalog}.system.rollback_to_snapshot('{record.table}', {good})"

@@ -18,12 +18,12 @@ from icepact.iceberg.rows import compare_rows
 from icepact.iceberg.staging import Staging
 from icepact.iceberg.table import HeadView, IcebergTable
 from icepact.model.errors import IcepactError, ProofFailed, RunLost
-from icepact.model.plan import Plan, RewriteFiles
+from icepact.model.plan import Plan, RewriteFiles, Unit
 from icepact.model.policy import Proofs
 from icepact.model.progress import Progress
 from icepact.model.rewrite import Written
 from icepact.model.run import Attempt, Checkpoint, Claim, Landed, Status
-from icepact.model.table import DataFile
+from icepact.model.table import DataFile, signature
 from icepact.record.store import RecordStore
 from icepact.record.watch import Watch
 
@@ -88,13 +88,14 @@ class Work:
         self._odd: dict[str, Any] = {}
         self._ready: list[Ready] = []
         self._plan: Plan
+        self._reads: Mapping[str, str] = {}
         self._staging: Staging
 
     def carry_out(self, plan: Plan, recall: Callable[[Staging], Mapping[str, UnitResult]] | None = None) -> None:
         """Execute, prove and commit; groups that the table moved on under are planned again at the new head."""
         for number in range(ROUNDS):
             assert plan.snapshot_id is not None  # a table without a snapshot has no files to plan
-            self._plan = plan
+            self._plan, self._reads = plan, what_is_read(plan)
             self._staging = Staging(
                 self._table,
                 snapshot_id=plan.snapshot_id,
@@ -146,10 +147,14 @@ class Work:
         """Remember finished units, so that nobody has to do them again."""
         self._progress.step("written")
         self._run.results |= units
+        read = self._reads
         try:
             self._store.checkpoint(
                 self._run.claim,
-                [Checkpoint(unit_id=unit_id, document=to_document(result)) for unit_id, result in units.items()],
+                [
+                    Checkpoint(unit_id=unit_id, document={**to_document(result), "read": read[unit_id]})
+                    for unit_id, result in units.items()
+                ],
             )
         except RunLost:
             raise
@@ -236,7 +241,8 @@ class Work:
 
     def refused(self) -> None:
         """The attempt is over, and nothing came of it."""
-        self._note(lambda: self._store.move(self._run.claim, Status.RUNNING))
+        pending = self._run.pending  # of whoever died: it stays known
+        self._note(lambda: self._store.move(self._run.claim, Status.RUNNING, commit=pending))
 
     def landed(self, landed: Landed) -> None:
         """The attempt is in the table, whether or not that can be recorded."""
@@ -250,6 +256,20 @@ class Work:
             write()
         except IcepactError as error:
             _log.warning("the state of run %s could not be recorded: %s", self._run.run_id, error)
+
+
+def what_is_read(plan: Plan) -> dict[str, str]:
+    """Of every unit, the files and what applies to them at the plan's pin, as one word: another one if any of it
+    changes. A unit is good for another pin only if that reads the same."""
+    return {
+        unit_id: f"{plan.format_version}-{signature(unit.files, plan.deletes)}-{_numbered(unit)}"
+        for step in plan.steps
+        for unit_id, unit in zip(unit_ids(step), step.units, strict=True)
+    }
+
+
+def _numbered(unit: Unit) -> int:
+    return sum(file.first_row_id is not None for file in unit.files)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

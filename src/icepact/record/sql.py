@@ -102,7 +102,7 @@ class SqlStore:
                 Claim(run_id=record.run_id, epoch=record.epoch),
                 to,
                 {"owner": _document(owner), "epoch": claim.epoch},
-                only_from=record.status,
+                only_from=record,
             )
         return claim
 
@@ -141,14 +141,20 @@ class SqlStore:
         to: Status,
         values: Mapping[str, Any],
         *,
-        only_from: Status | None = None,
+        only_from: RunRecord | None = None,
     ) -> None:
-        origins = [s.value for s, after in TRANSITIONS.items() if to in after and only_from in (None, s)]
-        changed = connection.execute(
-            update(RUNS)
-            .where(RUNS.c.run_id == claim.run_id, RUNS.c.epoch == claim.epoch, RUNS.c.status.in_(origins))
-            .values(status=to.value, **values)
+        origins = [s for s, after in TRANSITIONS.items() if to in after]
+        if only_from is not None:
+            origins = [s for s in origins if s is only_from.status]
+        change = update(RUNS).where(
+            RUNS.c.run_id == claim.run_id, RUNS.c.epoch == claim.epoch, RUNS.c.status.in_([s.value for s in origins])
         )
+        if only_from is not None:  # the same status may by now stand for another attempt
+            change = change.where(
+                RUNS.c.attempt.is_not_distinct_from(_document(only_from.commit)),
+                RUNS.c.landed == json.dumps([asdict(landed) for landed in only_from.landed]),
+            )
+        changed = connection.execute(change.values(status=to.value, **values))
         if changed.rowcount != 1:
             row = connection.execute(
                 select(RUNS.c.status, RUNS.c.owner).where(RUNS.c.run_id == claim.run_id)

@@ -49,10 +49,10 @@ class Watch:
         try:
             renewed = self._store.renew(self._lease, seconds=self._seconds)
             record = self._store.run(self._lease.run_id)
+            holder = self._store.lease(self._lease.key) if renewed is None else None
         except IcepactError:
             return
         if renewed is None:
-            holder = self._store.lease(self._lease.key)
             now = f"run {holder.run_id} ({holder.owner})" if holder else "nobody"
             self._why = TableBusy(f"run {self._lease.run_id} lost the table: {now} has it now")
         elif record is not None and record.cancel_asked:
