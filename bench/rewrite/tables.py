@@ -183,8 +183,8 @@ def _write_keys(path: str, ids: Sequence[int], rows: Any) -> None:
 def layout(workshop: Workshop, table: str) -> Layout:
     """The live files of a table."""
     data = workshop.spark.sql(
-        "SELECT count(*), sum(file_size_in_bytes), min(file_size_in_bytes), max(file_size_in_bytes),"
-        f" sum(size(split_offsets)) FROM {table}.data_files"
+        "SELECT count(*), sum(file_size_in_bytes), min(file_size_in_bytes), max(file_size_in_bytes)"
+        f" FROM {table}.data_files"
     ).collect()[0]
     deletes = workshop.spark.sql(
         f"SELECT count(*), coalesce(sum(record_count), 0) FROM {table}.delete_files"
@@ -194,7 +194,7 @@ def layout(workshop: Workshop, table: str) -> Layout:
         bytes=data[1],
         smallest=data[2],
         largest=data[3],
-        row_groups=data[4],
+        row_groups=sum(pq.read_metadata(path).num_row_groups for path in data_paths(workshop, table)),
         delete_files=deletes[0],
         delete_records=deletes[1],
     )

@@ -200,6 +200,20 @@ def test_metrics_of_numbers(values: list[int | None], rows: int) -> None:
     assert len(metrics.split_offsets) == math.ceil(len(values) / rows)
 
 
+@given(st.integers(1, 40), st.integers(0, 2000))
+def test_splits_are_not_too_small(groups: int, least: int) -> None:
+    """Readers may begin at row groups only, the first included; no part is below the limit but a whole file."""
+    footer = footer_of({"a": pa.array(range(groups * 5), pa.int64())}, row_group_size=5)
+    starts = [group.chunks[0].start for group in footer.row_groups]
+    offered = file_metrics(footer, {}, split_bytes=least).split_offsets
+    ends = [*offered[1:], footer.file_size]
+    assert offered[0] == starts[0]
+    assert set(offered) <= set(starts)
+    assert len(offered) == 1 or min(end - start for start, end in zip(offered, ends, strict=True)) >= least
+    if least == 0:
+        assert list(offered) == starts
+
+
 @given(st.lists(st.none() | TEXTS, max_size=30), GROUPS, LENGTHS)
 def test_metrics_of_texts(values: list[str | None], rows: int, length: int) -> None:
     mode = MetricsMode.of(f"truncate({length})")

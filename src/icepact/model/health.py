@@ -20,7 +20,8 @@ class Facts:
     rows: int
     """Records in data files, deleted ones included."""
     row_groups: int
-    """Row groups as far as the manifests tell; a file that tells none counts as one."""
+    """Row groups as far as the manifests tell, which is where readers may begin; a file that tells none counts as
+    one."""
     delete_files: Mapping[str, int]
     """Delete files by kind: position, dv, equality."""
     delete_records: Mapping[str, int]

@@ -36,7 +36,8 @@ class DataFile(NamedTuple):
     format: str
     """parquet, orc or avro."""
     row_groups: tuple[int, ...]
-    """Byte offsets at which row groups (ORC stripes, Avro blocks) start; empty if not recorded."""
+    """Byte offsets at which the manifest lets readers begin: starts of row groups (ORC stripes, Avro blocks), though
+    files of ours have more row groups than that; empty if not recorded."""
     first_row_id: int | None
     """Row lineage of format version 3; null on files from before an upgrade."""
     deletes: tuple[int, ...]

@@ -105,7 +105,7 @@ class FileMetrics:
     """Iceberg's single-value serialization in hex, capital letters."""
     upper_bounds: Mapping[int, str]
     split_offsets: Sequence[int]
-    """Where row groups start, ascending."""
+    """Where a reader of a part of the file may begin, ascending: starts of row groups."""
 
     def to_json(self) -> dict[str, dict[str, list[int | str]] | list[int]]:
         """As Iceberg's ContentFileParser writes it: part of the JSON of a data file."""
@@ -145,8 +145,11 @@ def metrics_columns(schema_json: Mapping[str, Any], mode_of: Callable[[str], Met
 # -- what is said of them ---------------------------------------------------------------------------
 
 
-def file_metrics(footer: Footer, columns: Mapping[int, MetricsColumn]) -> FileMetrics:
-    """What the footer of a finished file says of these columns; others are passed over."""
+def file_metrics(footer: Footer, columns: Mapping[int, MetricsColumn], *, split_bytes: int = 0) -> FileMetrics:
+    """What the footer of a finished file says of these columns; others are passed over.
+
+    Splits of fewer than `split_bytes` are not offered.
+    """
     sizes: dict[int, int] = {}
     values: dict[int, int] = {}
     nulls: dict[int, int] = {}
@@ -176,8 +179,22 @@ def file_metrics(footer: Footer, columns: Mapping[int, MetricsColumn]) -> FileMe
         null_value_counts=nulls,
         lower_bounds=lower,
         upper_bounds=upper,
-        split_offsets=tuple(sorted(group.chunks[0].start for group in footer.row_groups)),
+        split_offsets=_split_offsets(footer, split_bytes),
     )
+
+
+def _split_offsets(footer: Footer, least: int) -> tuple[int, ...]:
+    """Starts of row groups that are `least` bytes apart, and as far from the end.
+
+    Engines make a task of each split if they believe to have the cores. A task has a fixed cost and reads the
+    whole footer, so that one for each small row group makes scans slower than large row groups would.
+    """
+    starts = sorted(group.chunks[0].start for group in footer.row_groups)
+    offered = starts[:1]
+    for start in starts[1:]:
+        if start - offered[-1] >= least and footer.file_size - start >= least:
+            offered.append(start)
+    return tuple(offered)
 
 
 def _bounded(told: Fields) -> bool:

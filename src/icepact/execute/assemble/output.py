@@ -13,6 +13,9 @@ from icepact.execute.parquet.input import Input
 from icepact.execute.parquet.thrift import Fields
 from icepact.execute.storage.base import Sink, Storage
 
+_SPLITS_PER_ROW_GROUP = 2
+"""A reader may begin twice within the size that the table wants row groups to have, not more often."""
+
 
 class Outputs:
     """Writes row groups into files, and a further file when one is full."""
@@ -75,7 +78,8 @@ class Outputs:
             other = pq.read_metadata(source.arrow())
             if (other.num_rows, other.num_row_groups) != (footer.rows, len(footer.row_groups)):
                 raise Damaged(f"{path} is not read back as it was written")
-            metrics = file_metrics(footer, self._context.metrics)
+            least = self._context.writing.row_group_bytes // _SPLITS_PER_ROW_GROUP
+            metrics = file_metrics(footer, self._context.metrics, split_bytes=least)
         finally:
             source.close()
         return Output(path=path, size=size, rows=footer.rows, metrics=metrics.to_json())
