@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup demo check test matrix bench docs lock clean
+.PHONY: setup demo check test matrix bench chaos docs lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -39,6 +39,21 @@ matrix: setup  ## every combination of the before/after tests
 
 bench: setup  ## ratios against rivals, measured here and now
 	@$(BIN)/python -m bench --scale $(or $(SCALE),1) --write-docs
+
+KILLS ?= 500
+MINUTES ?= 20
+RUNS ?= 300
+WORKERS ?= 20
+SEED ?= 1
+EXAMPLES ?= 20000
+
+chaos: setup  ## kills, concurrent writers, faults, in the long form; can be stopped and gone on with
+	@EXAMPLES=$(EXAMPLES) $(BIN)/pytest --timeout 0 -m 'matrix or not matrix' tests/unit/test_protocol_model.py
+	@$(BIN)/python -m tests.chaos kills --count $(KILLS) --seed $(SEED)
+	@$(BIN)/python -m tests.chaos soak --minutes $(MINUTES) --seed $(SEED)
+	@$(BIN)/python -m tests.chaos faults --runs $(RUNS) --seed $(SEED)
+	@$(BIN)/python -m tests.chaos workers --count $(WORKERS) --seed $(SEED)
+	@$(BIN)/python -m tests.chaos docs
 
 docs: $(STAMP)  ## serve the documentation
 	@$(BIN)/mkdocs serve

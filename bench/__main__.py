@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bench.cold_start import cold_health
 from bench.encoding import encoding
 from bench.pinning import pinning
-from bench.result import Result
+from bench.result import Result, keep
 from bench.rewrite.measure import Wishes, default_heap, run
 from bench.rewrite.page import write_page
 from bench.rewrite.report import as_text, figures
@@ -53,6 +53,7 @@ def main() -> None:
             results += benchmark.run(arguments.rounds)
     if SAFETY in names:
         results += safety(min(arguments.rounds, arguments.repeats), arguments.scale, arguments.folder, arguments.heap)
+    keep([r for r in results if r.bar is not None])
     measured = run(_wishes(arguments)) if REWRITE in names else []
     if arguments.write_docs or DOCS in names:
         write_page(arguments.results)
@@ -97,7 +98,7 @@ def _print(results: list[Result], measured: list[Measured], *, as_json: bool) ->
         print(json.dumps({"results": [r._asdict() for r in results], "rewrite": ratios}, indent=2))
         return
     for r in results:
-        verdict = "" if r.bar is None else f" (bar {r.bar:g}, {'met' if r.value <= r.bar else 'MISSED'})"
+        verdict = "" if r.bar is None else f" (bar {r.bar:g}, {r.verdict})"
         print(f"{r.what}: {r.value:.2f} {r.unit}{verdict}; {r.detail}")
     if measured:
         print(as_text(measured))

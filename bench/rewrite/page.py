@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from bench.encoding import as_markdown as profile_as_markdown
+from bench.result import as_markdown as others_as_markdown
 from bench.rewrite.report import as_markdown, summary
 from bench.rewrite.results import load
 from bench.rewrite.workloads import CP_BAR, CP_SCALE, SCANS_BAR, WORKLOADS
@@ -60,6 +61,12 @@ action; and from scale {cp_scale:g} on, (a) takes at most {cp:g} times as long a
   same for both sides and gives little back, so that its resident size says less than the heap; Python workers
   that wait for work since icepact's last run are counted for both sides, too.
 
+## Other figures
+
+From `.venv/bin/python -m bench cold pin memory`, and `.venv/bin/python -m bench safety --scale 4`.
+
+{others}
+
 ## Where the time goes
 
 Where bytes are copied, the disk and the fixed cost of a run decide. Where rows must be encoded anew, because deletes
@@ -94,6 +101,7 @@ def write_page(results: Path, page: Path = PAGE, readme: Path = README) -> None:
     text = _TEXT.format(
         results=as_markdown(load(results)),
         profile=profile_as_markdown(),
+        others=others_as_markdown(),
         workloads=listed,
         scans=SCANS_BAR,
         cp=CP_BAR,

@@ -9,19 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.commit import protocol
-from icepact.iceberg.leftovers import run_prefix
+from icepact.iceberg.leftovers import run_folder
 from icepact.iceberg.replace import replace_files, roll_back
-from icepact.model.errors import CommitUnknown
+from icepact.model.errors import BadInput, CommitUnknown
 from icepact.model.outcome import Outcome
 from icepact.model.run import Status
-from tests.support.messy import equality_delete, load, scan_tasks
+from tests.support.messy import convert_to_positions, equality_delete, load, scan_tasks
 from tests.support.oracle import data_files, delete_files, seen
 
 
@@ -62,7 +60,7 @@ def ids(spark: SparkSession, table: str) -> list[int]:
 
 def run_files(compactor: Compactor, table: str, outcome: Outcome) -> list[Path]:
     """What is left on storage below the run's own folder."""
-    prefix = run_prefix(compactor._lake.table(table), outcome.run_id)
+    prefix = run_folder(compactor._lake.table(table), outcome.run_id)
     assert prefix is not None
     return list(Path(prefix).rglob("*.parquet"))
 
@@ -142,46 +140,13 @@ def _move_into_partition(spark: SparkSession, table: str, partition: str) -> Non
 def test_r3_a_delete_converted_in_a_replace_snapshot(compactor: Compactor, spark: SparkSession, table: str) -> None:
     equality_delete(spark, f"local.{table}", [{"id": 3}], columns=["id"])
     plan = compactor.plan(table)
-    _convert_to_positions(spark, f"local.{table}", deleted=3)
+    convert_to_positions(spark, f"local.{table}", deleted=3)
     expected = [i for i in range(30) if i != 3]
     assert ids(spark, table) == expected
     outcome = compactor.apply(plan)
     assert (outcome.status, outcome.rows_deleted) == (Status.COMMITTED, 1)
     assert ids(spark, table) == expected
     assert delete_files(spark, table) == []
-
-
-def _convert_to_positions(spark: SparkSession, table: str, *, deleted: int) -> None:
-    """What a converter of deletes does: the equality delete goes, a position delete comes, in one replace."""
-    java = load(spark, table)
-    iceberg = spark._jvm.org.apache.iceberg
-    task = next(t for t in scan_tasks(java) if t.deletes().size() == 1 and _holds(t, deleted))
-    path = str(task.file().location())
-    position = pq.read_table(path.removeprefix("file:")).column("id").to_pylist().index(deleted)
-    schema = pa.schema(
-        [
-            pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
-            pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2147483545"}),
-        ]
-    )
-    target = path.removeprefix("file:") + "-deletes.parquet"
-    pq.write_table(pa.Table.from_pylist([{"file_path": path, "pos": position}], schema=schema), target)
-    converted = (
-        iceberg.FileMetadata.deleteFileBuilder(java.spec())
-        .ofPositionDeletes()
-        .withPath(target)
-        .withFormat("parquet")
-        .withFileSizeInBytes(Path(target).stat().st_size)
-        .withRecordCount(1)
-        .build()
-    )
-    sets = spark._jvm.java.util.Set
-    old = task.deletes().get(0)
-    java.newRewrite().rewriteFiles(sets.of(), sets.of(old), sets.of(), sets.of(converted)).commit()
-
-
-def _holds(task: Any, value: int) -> bool:
-    return value in pq.read_table(str(task.file().location()).removeprefix("file:")).column("id").to_pylist()
 
 
 # -- conflicts cost one group, not the run -----------------------------------------------------------
@@ -268,7 +233,7 @@ def test_r3_between_judgement_and_commit(
     """Iceberg itself does not see deletes that a replace added: only the binding to the judged head does."""
     equality_delete(spark, f"local.{table}", [{"id": 3}], columns=["id"])
     append(spark, table, 100, 110)
-    interleave(monkeypatch, lambda: _convert_to_positions(spark, f"local.{table}", deleted=3))
+    interleave(monkeypatch, lambda: convert_to_positions(spark, f"local.{table}", deleted=3))
     outcome = compactor.compact(table, where="id < 50")
     assert (outcome.status, len(outcome.snapshots)) == (Status.COMMITTED, 1)
     assert ids(spark, table) == [i for i in (*range(30), *range(100, 110)) if i != 3]
@@ -391,6 +356,41 @@ def test_a_commit_that_lost_rows_is_rolled_back(
     assert len(run_files(compactor, table, outcome)) == 1  # the rolled-back snapshot still refers to it
     assert ids(spark, table) == list(range(30))
     assert len(data_files(spark, table)) == 3
+
+
+@pytest.mark.parametrize("found_by", ["resume", "cleanup"])
+def test_a_commit_that_lost_rows_unseen_is_rolled_back_by_whoever_finds_it(
+    compactor: Compactor, spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch, found_by: str
+) -> None:
+    """As before, but whoever made the commit died before the check."""
+    real = protocol.commit
+
+    def lying(table_: Any, staging: Any, batch: Any, groups: Any, journal: Any) -> Any:
+        return real(table_, staging, batch, [replace(g, rows_out=g.rows_out - 1) for g in groups], journal)
+
+    def lands_and_breaks(*args: Any, **kwargs: Any) -> int:
+        replace_files(*args, **kwargs)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("icepact.maintain.work.commit", lying)
+        patched.setattr(protocol, "replace_files", lands_and_breaks)
+        with pytest.raises(KeyboardInterrupt):
+            compactor.compact(table)
+    assert len(data_files(spark, table)) == 1
+    if found_by == "resume":
+        outcome = compactor.resume_dead(table)
+        assert outcome is not None
+        assert outcome.status is Status.FAILED
+        assert "the row count is off by 1" in (outcome.error or "")
+    else:
+        compactor.cleanup(table, delete=True)
+        assert [run.status for run in compactor.runs(table)] == [Status.ABANDONED]
+    spark.sql(f"REFRESH TABLE {table}")
+    assert ids(spark, table) == list(range(30))
+    assert len(data_files(spark, table)) == 3
+    with pytest.raises(BadInput, match="off by 1"):
+        compactor.compact(table)
 
 
 def test_rollback_refuses_when_the_table_moved_on(compactor: Compactor, spark: SparkSession, table: str) -> None:

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from icepact import Compactor
 from icepact.commit import protocol
 from icepact.iceberg.replace import replace_files
-from icepact.model.progress import UnitDone
 from icepact.model.run import Status
+from tests.support.meanwhile import Meanwhile
 from tests.support.messy import equality_delete
 from tests.support.oracle import data_files, delete_files
 
@@ -51,24 +51,6 @@ def sequence_numbers(spark: SparkSession, table: str) -> list[int]:
     """Of the live data files."""
     rows = spark.sql(f"SELECT sequence_number FROM {table}.entries WHERE status < 2 AND data_file.content = 0")
     return sorted(row[0] for row in rows.collect())
-
-
-class Meanwhile:
-    """Does something once, at a step of the run."""
-
-    def __init__(self, step: str, action: Any, times: int = 1) -> None:
-        self._step = step
-        self._action = action
-        self._times = times
-
-    def advance(self, done: UnitDone) -> None:
-        """Nothing to do."""
-
-    def step(self, name: str) -> None:
-        """Act, if it is time."""
-        if name == self._step and self._times:
-            self._times -= 1
-            self._action()
 
 
 def test_late_groups_keep_the_pins_number(compactor: Compactor, spark: SparkSession, days: str) -> None:
@@ -136,7 +118,7 @@ def test_a_stream_of_upserts_does_not_keep_a_run_from_finishing(
         equality_delete(spark, f"local.{days}", [{"id": number}], columns=["id"], partition=f"day={number % 2}")
         append(spark, days, 100 + number * 10, 102 + number * 10)
 
-    for step in ("executed", "attempting"):
+    for step in ("proven", "attempting"):
         before = len(gone)
         outcome = compactor.compact(days, rewrite_all=True, progress=Meanwhile(step, upsert, times=2))
         assert (step, outcome.status) == (step, Status.COMMITTED)

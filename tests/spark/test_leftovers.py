@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.commit import protocol
-from icepact.iceberg.leftovers import delete_leftovers, run_prefix
+from icepact.iceberg.leftovers import delete_leftovers, run_folder
 from icepact.iceberg.replace import replace_files
 from icepact.iceberg.table import IcebergTable
 from icepact.model.errors import HeadMoved
@@ -26,7 +26,7 @@ def table(compactor: Compactor, spark: SparkSession, namespace: str) -> IcebergT
 
 def written(table: IcebergTable, run_id: str, *names: str) -> Path:
     """Files below a run's folder, as a rewrite would leave them."""
-    prefix = run_prefix(table, run_id)
+    prefix = run_folder(table, run_id)
     assert prefix is not None
     folder = Path(prefix) / "day=1"
     folder.mkdir(parents=True)
@@ -38,19 +38,21 @@ def written(table: IcebergTable, run_id: str, *names: str) -> Path:
 def test_files_are_told_apart_by_name_not_by_spelling(table: IcebergTable) -> None:
     """Manifests say `hdfs://a/x` where a listing says `hdfs://b:8020/x`: a committed file must survive that."""
     folder = written(table, "run-1", "committed.parquet", "failed.parquet")
-    delete_leftovers(table, "run-1", keep=frozenset({"viewfs://cluster/elsewhere/day=1/committed.parquet"}))
+    delete_leftovers(
+        table, run_folder(table, "run-1"), keep=frozenset({"viewfs://cluster/elsewhere/day=1/committed.parquet"})
+    )
     assert [path.name for path in folder.iterdir()] == ["committed.parquet"]
 
 
 def test_nothing_is_deleted_while_a_committed_file_is_not_recognised(table: IcebergTable) -> None:
     folder = written(table, "run-2", "a.parquet", "b.parquet")
-    delete_leftovers(table, "run-2", keep=frozenset({"/somewhere/c.parquet"}))
+    delete_leftovers(table, run_folder(table, "run-2"), keep=frozenset({"/somewhere/c.parquet"}))
     assert sorted(path.name for path in folder.iterdir()) == ["a.parquet", "b.parquet"]
 
 
 def test_a_run_that_wrote_nothing_has_nothing_to_delete(spark: SparkSession, table: IcebergTable) -> None:
     before = data_files(spark, table.name)
-    delete_leftovers(table, "run-3", keep=frozenset())
+    delete_leftovers(table, run_folder(table, "run-3"), keep=frozenset())
     assert data_files(spark, table.name) == before
     assert all(Path(path.removeprefix("file:")).is_file() for path in before)
 
@@ -85,7 +87,7 @@ def test_a_head_that_cannot_be_read_is_no_unknown_commit(
         outcome = compactor.compact(table.name)
     assert outcome.status is Status.FAILED
     assert outcome.error == f"the head of {table.name} cannot be read: storage is away"
-    prefix = run_prefix(table, outcome.run_id)
+    prefix = run_folder(table, outcome.run_id)
     assert prefix is not None
     assert list(Path(prefix).rglob("*.parquet")) == []
     assert compactor.compact(table.name).status is Status.COMMITTED

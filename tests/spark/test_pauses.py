@@ -17,6 +17,7 @@ from icepact.maintain import recovery
 from icepact.model.errors import TableBusy
 from icepact.model.run import Status
 from icepact.record.sql import SqlStore
+from tests.support.later import clean_up_later
 from tests.support.oracle import data_files, seen
 from tests.support.sleeper import asleep, killed
 
@@ -147,7 +148,7 @@ def test_what_changed_after_the_crash_is_done_again(
 
 def finish(compactor: Compactor, spark: SparkSession, table: str) -> None:
     """After a second clean-up nothing is left, and the table can be compacted again."""
-    compactor.cleanup(table, delete=True, task_timeout=timedelta(0))
+    clean_up_later(compactor, table)
     location = Path(str(compactor._lake.table(table).table.location()).removeprefix("file:"))
     known = {row[0].rsplit("/", 1)[-1] for row in spark.sql(f"SELECT file_path FROM {table}.all_files").collect()}
     assert {path.name for path in (location / "data").rglob("*.parquet")} <= known

@@ -31,9 +31,8 @@ from icepact.iceberg.staging import own_session, static_get
 from icepact.model.errors import BadInput
 from icepact.model.outcome import Outcome
 from icepact.model.run import Status
-from tests.spark.test_commit_protocol import _convert_to_positions
-from tests.spark.test_late import Meanwhile
-from tests.support.messy import equality_delete, load, scan_tasks
+from tests.support.meanwhile import Meanwhile
+from tests.support.messy import convert_to_positions, equality_delete, load, scan_tasks
 from tests.support.oracle import data_files, delete_files
 
 _PATIENCE = 60
@@ -250,7 +249,7 @@ def _append(spark: SparkSession, table: str) -> None:
 
 
 def _convert(spark: SparkSession, table: str) -> None:
-    _convert_to_positions(spark, f"local.{table}", deleted=3)
+    convert_to_positions(spark, f"local.{table}", deleted=3)
 
 
 CASES = {

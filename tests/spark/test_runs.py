@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.commit import protocol
-from icepact.iceberg.leftovers import run_prefix
+from icepact.commit.settle import COMMIT_WINDOW
+from icepact.iceberg.leftovers import run_folder
 from icepact.maintain import recovery
 from icepact.model.errors import BadInput, CommitUnknown, PermanentError, TableBusy
 from icepact.model.progress import UnitDone
@@ -56,7 +57,7 @@ class At:
 
 def on_storage(compactor: Compactor, table: str, run_id: str) -> list[str]:
     """What is left below a run's own folder."""
-    prefix = run_prefix(compactor._lake.table(table), run_id)
+    prefix = run_folder(compactor._lake.table(table), run_id)
     assert prefix is not None
     return sorted(path.name for path in Path(prefix).rglob("*.parquet"))
 
@@ -324,7 +325,7 @@ def leave(compactor: Compactor, table: str, run_id: str, **given: Any) -> Path:
             **facts,
         )
     )
-    prefix = run_prefix(java_table, run_id)
+    prefix = run_folder(java_table, run_id)
     assert prefix is not None
     file = Path(prefix) / f"{run_id}-g1-0.parquet"
     file.parent.mkdir(parents=True)
@@ -388,7 +389,10 @@ def test_files_of_a_commit_that_may_still_land_stay(
     assert kept.left_alone  # an append does not keep the commit from landing
     spark.sql(f"DELETE FROM {table} WHERE id = 100")
     before = seen(spark, table)
-    [swept] = compactor.cleanup(table, delete=True)
+    [kept] = compactor.cleanup(table, delete=True)
+    assert kept.left_alone  # somebody might roll that back
+    later = datetime.now(UTC) + COMMIT_WINDOW
+    [swept] = recovery.clean_up(compactor._lake, compactor._store, table=table, delete=True, now=later)
     assert (swept.left_alone, swept.status, len(swept.files)) == (False, "abandoned", 1)
     assert on_storage(compactor, table, outcome.run_id) == []
     assert seen(spark, table) == before

@@ -96,3 +96,36 @@ def _arrow_type(kind: str) -> pa.DataType:
         "timestamp": pa.timestamp("us"),
     }
     return plain[kind]
+
+
+def convert_to_positions(spark: SparkSession, table: str, *, deleted: int) -> None:
+    """What a converter of deletes does: the equality delete goes, a position delete comes, in one replace."""
+    java = load(spark, table)
+    iceberg = spark._jvm.org.apache.iceberg
+    task = next(t for t in scan_tasks(java) if t.deletes().size() == 1 and _holds(t, deleted))
+    path = str(task.file().location())
+    position = pq.read_table(path.removeprefix("file:")).column("id").to_pylist().index(deleted)
+    schema = pa.schema(
+        [
+            pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
+            pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2147483545"}),
+        ]
+    )
+    target = path.removeprefix("file:") + "-deletes.parquet"
+    pq.write_table(pa.Table.from_pylist([{"file_path": path, "pos": position}], schema=schema), target)
+    converted = (
+        iceberg.FileMetadata.deleteFileBuilder(java.spec())
+        .ofPositionDeletes()
+        .withPath(target)
+        .withFormat("parquet")
+        .withFileSizeInBytes(Path(target).stat().st_size)
+        .withRecordCount(1)
+        .build()
+    )
+    sets = spark._jvm.java.util.Set
+    old = task.deletes().get(0)
+    java.newRewrite().rewriteFiles(sets.of(), sets.of(old), sets.of(), sets.of(converted)).commit()
+
+
+def _holds(task: Any, value: int) -> bool:
+    return value in pq.read_table(str(task.file().location()).removeprefix("file:")).column("id").to_pylist()

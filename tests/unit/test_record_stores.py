@@ -118,6 +118,45 @@ def test_a_run_that_has_ended_says_how(store: RecordStore, status: Status) -> No
     assert json.loads(json.dumps(record.to_dict()))["outcome"]["groups"][0]["input_files"] == 6
 
 
+def test_all_commits_are_told_at_the_end(store: RecordStore) -> None:
+    """Whether or not they could be noted when they landed."""
+    claim = store.begin(run_record("r1"))
+    landed = [
+        Landed(commit_id=f"r1/{n}", snapshot_id=n, parent_id=n - 1, sequence_number=n, groups=[str(n)]) for n in (1, 2)
+    ]
+    store.move(claim, Status.RUNNING, landed=landed[:1])
+    open_end = Attempt(
+        commit_id="r1/3", head=2, groups=["3"], started_at=NOON, deletes_since=2, deletes="0:", added_rows=-1
+    )
+    store.finish(claim, run_outcome("r1"), landed=landed, attempts=[open_end])
+    found = store.run("r1")
+    assert found is not None
+    assert (list(found.landed), list(found.attempts)) == (landed, [open_end])
+    [lean] = store.runs(catalog="local", outcomes=False)
+    assert (lean.outcome, lean.landed) == (None, found.landed)
+
+
+def test_what_became_of_an_attempt_can_be_told_after_the_end(store: RecordStore) -> None:
+    claim = store.begin(run_record("r1"))
+    store.finish(claim, run_outcome("r1"), attempts=[ATTEMPT])
+    record = store.run("r1")
+    assert record is not None
+    store.settled(record, attempts=(), landed=[LANDED])
+    now = store.run("r1")
+    assert now is not None
+    assert (now.status, now.attempts, now.landed) == (Status.COMMITTED, (), (LANDED,))
+    with pytest.raises(RunLost):
+        store.settled(record, attempts=(), landed=[LANDED])
+
+
+def test_thousands_of_units_are_one_checkpoint(store: RecordStore) -> None:
+    claim = store.begin(run_record("r1"))
+    units = [Checkpoint(unit_id=f"u{n}", document={"n": n}) for n in range(1200)]
+    store.checkpoint(claim, units)
+    store.checkpoint(claim, units)
+    assert len(store.checkpoints("r1")) == 1200
+
+
 def test_only_the_run_that_ended_has_ended(store: RecordStore) -> None:
     claims = {run_id: store.begin(run_record(run_id)) for run_id in ("r1", "r2")}
     store.finish(claims["r1"], run_outcome("r1"))
@@ -182,22 +221,22 @@ THEM = Owner(host="there", pid=3, born=4, boot="c")
 
 def test_a_commit_under_way_is_known(store: RecordStore) -> None:
     claim = store.begin(run_record("r1", owner=US, uuid="u-1"))
-    store.move(claim, Status.COMMITTING, commit=ATTEMPT)
+    store.move(claim, Status.COMMITTING, attempts=[ATTEMPT])
     record = store.run("r1")
     assert record is not None
-    assert (record.status, record.commit, record.owner, record.uuid) == (Status.COMMITTING, ATTEMPT, US, "u-1")
-    store.move(claim, Status.RUNNING, landed=LANDED)
+    assert (record.status, record.attempts, record.owner, record.uuid) == (Status.COMMITTING, (ATTEMPT,), US, "u-1")
+    store.move(claim, Status.RUNNING, attempts=(), landed=[LANDED])
     record = store.run("r1")
     assert record is not None
-    assert (record.status, record.commit, record.landed) == (Status.RUNNING, None, (LANDED,))
+    assert (record.status, record.attempts, record.landed) == (Status.RUNNING, (), (LANDED,))
 
 
 def test_commits_are_added_up(store: RecordStore) -> None:
     claim = store.begin(run_record("r1"))
     second = replace(LANDED, commit_id="r1/0.2/1", snapshot_id=9, parent_id=8, groups=["g0003"])
     for landed in (LANDED, second):
-        store.move(claim, Status.COMMITTING, commit=ATTEMPT)
-        store.move(claim, Status.RUNNING, landed=landed)
+        store.move(claim, Status.COMMITTING, attempts=[ATTEMPT])
+        store.move(claim, Status.RUNNING, attempts=(), landed=[landed])
     record = store.run("r1")
     assert record is not None
     assert record.landed == (LANDED, second)
@@ -206,11 +245,11 @@ def test_commits_are_added_up(store: RecordStore) -> None:
 def test_an_unknown_commit_stays_known(store: RecordStore) -> None:
     """Whoever looks into it later must know which commit it was."""
     claim = store.begin(run_record("r1"))
-    store.move(claim, Status.COMMITTING, commit=ATTEMPT)
-    store.finish(claim, run_outcome("r1", status=Status.UNKNOWN))
+    store.move(claim, Status.COMMITTING, attempts=[ATTEMPT])
+    store.finish(claim, run_outcome("r1", status=Status.UNKNOWN), attempts=[ATTEMPT])
     record = store.run("r1")
     assert record is not None
-    assert (record.status, record.commit) == (Status.UNKNOWN, ATTEMPT)
+    assert (record.status, record.attempts) == (Status.UNKNOWN, (ATTEMPT,))
 
 
 @pytest.mark.parametrize(("origin", "to"), [(a, b) for a in Status for b in Status])
@@ -233,14 +272,14 @@ def test_whoever_lost_a_run_cannot_move_it(store: RecordStore) -> None:
     assert record is not None
     taken = store.take(record, THEM, to=Status.RUNNING)
     for refused in (
-        lambda: store.move(claim, Status.COMMITTING, commit=ATTEMPT),
+        lambda: store.move(claim, Status.COMMITTING, attempts=[ATTEMPT]),
         lambda: store.finish(claim, run_outcome("r1")),
         lambda: store.checkpoint(claim, [Checkpoint(unit_id="u", document={})]),
         lambda: store.take(record, US, to=Status.RUNNING),
     ):
         with pytest.raises(RunLost):
             refused()
-    store.move(taken, Status.COMMITTING, commit=ATTEMPT)
+    store.move(taken, Status.COMMITTING, attempts=[ATTEMPT])
     store.finish(taken, run_outcome("r1"))
     after = store.run("r1")
     assert after is not None
@@ -252,7 +291,7 @@ def test_a_run_that_moved_on_is_not_taken(store: RecordStore) -> None:
     claim = store.begin(run_record("r1"))
     seen = store.run("r1")
     assert seen is not None
-    store.move(claim, Status.COMMITTING, commit=ATTEMPT)
+    store.move(claim, Status.COMMITTING, attempts=[ATTEMPT])
     with pytest.raises(RunLost):
         store.take(seen, THEM, to=Status.FENCED)
 
@@ -260,11 +299,11 @@ def test_a_run_that_moved_on_is_not_taken(store: RecordStore) -> None:
 def test_a_run_with_another_attempt_is_not_taken(store: RecordStore) -> None:
     """The state has the same name again, but what was judged is another commit by now."""
     claim = store.begin(run_record("r1"))
-    store.move(claim, Status.COMMITTING, commit=ATTEMPT)
+    store.move(claim, Status.COMMITTING, attempts=[ATTEMPT])
     seen = store.run("r1")
     assert seen is not None
     store.move(claim, Status.RUNNING)
-    store.move(claim, Status.COMMITTING, commit=replace(ATTEMPT, commit_id="r1/0.1/2", head=9))
+    store.move(claim, Status.COMMITTING, attempts=[replace(ATTEMPT, commit_id="r1/0.1/2", head=9)])
     with pytest.raises(RunLost):
         store.take(seen, THEM, to=Status.FENCED)
     now = store.run("r1")
@@ -452,6 +491,24 @@ def test_a_history_from_before_migrations_is_kept(tmp_path: Path) -> None:
     assert store.runs(catalog="local")[1].owner is None
 
 
+def test_an_attempt_of_an_older_version_can_be_taken(tmp_path: Path) -> None:
+    """There was one at most, and it did not say who made it."""
+    path = tmp_path / "icepact.db"
+    store = SqlStore.in_file(path)
+    store.begin(replace(run_record("r1"), owner=US))
+    told = {"commit_id": "r1/0.1/1", "head": 7, "groups": ["g"], "started_at": NOON.isoformat()}
+    owner = {"host": US.host, "pid": US.pid, "born": US.born, "boot": US.boot, "space": US.space, "of later": 1}
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "UPDATE runs SET status = 'committing', attempt = ?, owner = ?", (json.dumps(told), json.dumps(owner))
+        )
+    record = store.run("r1")
+    assert record is not None
+    old = replace(US, machine="")
+    assert record.attempts == (Attempt(commit_id="r1/0.1/1", head=7, groups=["g"], started_at=NOON, maker=old),)
+    store.take(record, US, to=Status.RUNNING)
+
+
 # -- PostgreSQL alone -----------------------------------------------------------------------------
 
 
@@ -463,6 +520,14 @@ def test_a_server_that_is_not_there_is_bad_input_and_keeps_its_secret() -> None:
     assert said.startswith("the run history postgresql+psycopg://me:***@127.0.0.1:1/db cannot be used (")
     assert said.endswith("): see `store` in icepact.yaml")
     assert "s3cret" not in said
+
+
+def test_secrets_after_the_question_mark_are_not_told() -> None:
+    store = SqlStore("postgresql://me@127.0.0.1:1/db?password=s3cret&sslpassword=0ther")
+    with pytest.raises(BadInput) as refused:
+        store.begin(run_record("r1"))
+    assert "s3cret" not in str(refused.value)
+    assert "0ther" not in str(refused.value)
 
 
 def test_a_broken_address_is_bad_input() -> None:

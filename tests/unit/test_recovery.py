@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import pytest
 
-from icepact.commit.settle import Settled, over
+from icepact.commit.settle import Settled, over, window
 from icepact.maintain.looking import set_aside
 from icepact.model.durations import parse_duration
 from icepact.model.errors import BadInput, Cancelled, TableBusy
@@ -62,7 +62,12 @@ def test_of_other_machines_nothing_is_known() -> None:
 
 
 def test_nothing_survives_a_restart_of_the_machine() -> None:
-    assert replace(US, boot="an earlier one").gone
+    assert replace(US, boot="an earlier one").gone == bool(US.machine)
+
+
+def test_machines_may_share_a_name() -> None:
+    assert not replace(US, boot="another one", machine="another one").gone
+    assert not replace(US, boot="another one", machine="").gone
 
 
 # -- states ---------------------------------------------------------------------------------------
@@ -86,20 +91,28 @@ def test_a_fenced_run_cannot_commit_and_an_ended_one_does_nothing() -> None:
 # -- commits --------------------------------------------------------------------------------------
 
 ATTEMPT = Attempt(commit_id="r/0.1/1", head=1, groups=["g"], started_at=NOON)
-HOUR = timedelta(hours=1)
 
 
 @pytest.mark.parametrize(
     ("settled", "later", "expected"),
     [
-        (Settled.REFUSED, timedelta(0), True),
-        (Settled.GONE, timedelta(minutes=59), False),
-        (Settled.GONE, timedelta(minutes=61), True),
+        (Settled.TAKEN_BACK, timedelta(0), True),
+        *((settled, timedelta(minutes=34), False) for settled in (Settled.GONE, Settled.MOVED)),
+        *((settled, timedelta(minutes=36), True) for settled in (Settled.GONE, Settled.MOVED)),
         (Settled.UNKNOWN, timedelta(days=365), False),
     ],
 )
 def test_when_an_attempt_is_over(settled: Settled, later: timedelta, expected: bool) -> None:
-    assert over(settled, ATTEMPT, HOUR, NOON + later) is expected
+    assert over(settled, ATTEMPT, NOON + later) is expected
+
+
+@pytest.mark.parametrize(
+    ("told", "minutes"), [("3600000", 65), ("1000", 35), ("soon", 35), (str(2**63 - 1), 7 * 24 * 60 + 5)]
+)
+def test_a_table_whose_commits_are_tried_for_longer_is_waited_for(told: str, minutes: int) -> None:
+    attempt = replace(ATTEMPT, until=NOON + window({"commit.retry.total-timeout-ms": told}))
+    assert not over(Settled.GONE, attempt, NOON + timedelta(minutes=minutes - 1))
+    assert over(Settled.GONE, attempt, NOON + timedelta(minutes=minutes + 1))
 
 
 # -- watching -------------------------------------------------------------------------------------

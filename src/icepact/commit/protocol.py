@@ -10,16 +10,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
+from icepact.commit.after import check_after, told
 from icepact.commit.dangling import candidates, dangling, needs_content
 from icepact.commit.judge import Answer, Pinned, Verdict, judge
+from icepact.commit.settle import window
 from icepact.iceberg.java import error_line
-from icepact.iceberg.replace import COMMIT_ID, find_commit, replace_files, roll_back
+from icepact.iceberg.replace import COMMIT_ID, find_commit, replace_files, was_taken_back
 from icepact.iceberg.staging import FileDocument, Staging
 from icepact.iceberg.table import FACT_PREFIX, HeadView, IcebergTable
-from icepact.model.errors import CommitBroken, CommitRefused, CommitUnknown, HeadMoved
-from icepact.model.run import Attempt, Landed
+from icepact.model.errors import CommitRefused, CommitUnknown, HeadMoved, IcepactError
+from icepact.model.run import Attempt, Landed, this_process
 from icepact.model.table import DataFile, DeleteFile, DeleteKind
 
 ATTEMPTS = 5
@@ -87,6 +89,10 @@ class Journal(Protocol):
         """The last attempt is in the table."""
         ...
 
+    def broken(self, why: str) -> None:
+        """The last attempt is in the table and did something else than it should; it is rolled back next."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Committed:
@@ -114,8 +120,17 @@ class _Attempt:
     """Those whose turn comes with the next commit."""
     given_up: dict[str, Verdict] = field(default_factory=dict)
     commit_id: str = ""
+    dangling: list[DeleteFile] = field(default_factory=list)
+    """Deletes that are taken out by name."""
     removed: set[tuple[str, int | None]] = field(default_factory=set)
-    """Deletes that go with the commit."""
+    """All deletes that go with the commit."""
+    outputs: Any = None
+    """Java's own data files."""
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        """Paths of everything that is replaced."""
+        return frozenset(path for g in self.groups for path in g.paths)
 
 
 def commit(
@@ -145,16 +160,11 @@ def commit(
             break
         number, tries = number + 1, tries + 1
         attempt.commit_id = f"{batch.run_id}/{batch.number}/{number}"
-        journal.attempting(
-            Attempt(
-                commit_id=attempt.commit_id,
-                head=attempt.view.snapshot_id,
-                groups=[g.group_id for g in attempt.groups],
-                started_at=datetime.now(UTC),
-            )
-        )
+        _prepare(table, staging, batch, attempt)
+        recorded = _recorded(table, batch, attempt)
+        journal.attempting(recorded)
         try:
-            snapshot_id = _try(table, staging, _after(batch, landed), attempt, sleep)
+            snapshot_id = _try(table, _after(batch, landed), attempt, sleep)
         except HeadMoved as error:
             journal.refused()
             why = str(error)
@@ -163,7 +173,7 @@ def commit(
         except CommitRefused:
             journal.refused()
             raise
-        _check_after(table, batch, attempt, snapshot_id)
+        check_after(table, batch.branch, recorded, snapshot_id, stop=journal.broken, sleep=sleep)
         landed.append(_landed(table, attempt, snapshot_id))
         journal.landed(landed[-1])
         remaining, tries = attempt.waiting, 0
@@ -258,10 +268,54 @@ def _safely_late(view: HeadView, pinned: int, late: Sequence[Ready]) -> tuple[li
     return list(late[:-1]), list(late[-1:])
 
 
-def _try(table: IcebergTable, staging: Staging, batch: Batch, attempt: _Attempt, sleep: Callable[[float], None]) -> int:
+def _prepare(table: IcebergTable, staging: Staging, batch: Batch, attempt: _Attempt) -> None:
+    """Everything that needs a look at table or storage, before the attempt counts as one."""
+    view, inputs = attempt.view, attempt.inputs
+    try:
+        keep_after = batch.pinned_sequence if attempt.late else None
+        attempt.dangling = _dangling(table, view, inputs, keep_after=keep_after)
+        attempt.outputs = staging.java_files([document for g in attempt.groups for document in g.outputs])
+    except IcepactError:
+        raise
+    except Exception as error:
+        raise CommitRefused(f"the commit on {table.name} cannot be prepared: {error_line(error)}") from error
+    attempt.removed = {d.key for d in attempt.dangling} | {d.key for d in view.deletes if d.referenced in inputs}
+
+
+def _recorded(table: IcebergTable, batch: Batch, attempt: _Attempt) -> Attempt:
+    """The attempt as it is written down, with all that is needed to check it later."""
+    stay = [d for d in attempt.view.deletes if d.key not in attempt.removed]
+    since = _needed_since(batch, attempt, stay)
+    now = datetime.now(UTC)
+    return Attempt(
+        commit_id=attempt.commit_id,
+        head=attempt.view.snapshot_id,
+        groups=[g.group_id for g in attempt.groups],
+        started_at=now,
+        until=now + window(table.properties),
+        maker=this_process(),
+        deletes_since=since,
+        deletes=told(stay, since=since),
+        added_rows=sum(g.rows_out - g.rows_in for g in attempt.groups),
+    )
+
+
+def _needed_since(batch: Batch, attempt: _Attempt, stay: Sequence[DeleteFile]) -> int:
+    """From which sequence number on a commit must not lose a delete: what came after the pin, except what is older
+    than every data file once it has landed. That applies to nothing, and Iceberg may drop it."""
+    since = batch.pinned_sequence + 1
+    if attempt.late or all(d.sequence_number < since for d in stay):
+        return since
+    inputs, view = attempt.inputs, attempt.view
+    numbers = [f.sequence_number for f in view.files if f.path not in inputs]
+    elsewhere = view.oldest_elsewhere()
+    return max(since, min([*numbers, view.sequence_number + 1 if elsewhere is None else elsewhere]))
+
+
+def _try(table: IcebergTable, batch: Batch, attempt: _Attempt, sleep: Callable[[float], None]) -> int:
     """One attempt; returns the new snapshot. HeadMoved and CommitRefused mean that it certainly did not land."""
     try:
-        return _replace(table, staging, batch, attempt)
+        return _replace(table, batch, attempt)
     except (HeadMoved, CommitRefused):
         # a catalog that lost its own answer may report a conflict with itself, or a token that has expired since: look
         found = _found(table, batch, attempt)
@@ -277,17 +331,17 @@ def _try(table: IcebergTable, staging: Staging, batch: Batch, attempt: _Attempt,
 
 def _found(table: IcebergTable, batch: Batch, attempt: _Attempt) -> int | None:
     try:
-        return find_commit(table, batch.branch, attempt.commit_id, since=attempt.view.snapshot_id)
+        found = find_commit(table, batch.branch, attempt.commit_id, since=attempt.view.snapshot_id)
+        back = found is None and was_taken_back(table, attempt.commit_id, since=attempt.view.snapshot_id)
     except Exception as error:
         raise CommitUnknown(f"refused, but the table cannot be read: {error_line(error)}") from error
+    if back:
+        raise CommitUnknown("it landed, and somebody rolled it back at once")
+    return found
 
 
-def _replace(table: IcebergTable, staging: Staging, batch: Batch, attempt: _Attempt) -> int:
-    view, groups = attempt.view, attempt.groups
-    inputs = frozenset(path for g in groups for path in g.paths)
-    gone = _dangling(table, view, inputs, keep_after=batch.pinned_sequence if attempt.late else None)
-    vectors = {d.key for d in view.deletes if d.kind is DeleteKind.DV and d.referenced in inputs}
-    attempt.removed = {d.key for d in gone} | vectors
+def _replace(table: IcebergTable, batch: Batch, attempt: _Attempt) -> int:
+    groups = attempt.groups
     sums = [g.row_sum for g in groups]
     facts = {
         **batch.facts,
@@ -301,12 +355,12 @@ def _replace(table: IcebergTable, staging: Staging, batch: Batch, attempt: _Atte
         facts["proof-row-sum"] = str(sum(s for s in sums if s is not None))
     return replace_files(
         table,
-        view,
+        attempt.view,
         branch=batch.branch,
         pinned=batch.pinned_snapshot,
-        inputs=sorted(inputs),
-        outputs=staging.java_files([document for g in groups for document in g.outputs]),
-        dangling=[d.path for d in gone],
+        inputs=sorted(attempt.inputs),
+        outputs=attempt.outputs,
+        dangling=[d.path for d in attempt.dangling],
         sequence=batch.pinned_sequence if attempt.late else None,
         facts={COMMIT_ID: attempt.commit_id, **{FACT_PREFIX + k: v for k, v in facts.items()}},
     )
@@ -330,25 +384,6 @@ def _dangling(
         specs=specs,
         oldest_elsewhere=view.oldest_elsewhere() if any(d.is_global(specs) for d in some) else None,
         paths_in=table.paths_in_position_deletes(view.snapshot_id, [d.path for d in unread]),
-    )
-
-
-def _check_after(table: IcebergTable, batch: Batch, attempt: _Attempt, snapshot_id: int) -> None:
-    """Every delete that was live and should still be, is; the rows add up. Otherwise back at once."""
-    expected = {d.key for d in attempt.view.deletes if d.sequence_number > batch.pinned_sequence} - attempt.removed
-    lost = expected - table.delete_keys(snapshot_id) if expected else set()
-    parent = table.parent_of(snapshot_id)
-    rows = None if parent is None else table.total_rows(parent)
-    rows_now = table.total_rows(snapshot_id)
-    change = sum(g.rows_out - g.rows_in for g in attempt.groups)
-    off = 0 if rows is None or rows_now is None else rows_now - rows - change
-    if not lost and not off:
-        return
-    what = f"{len(lost)} deletes were dropped" if lost else f"the row count is off by {off}"
-    back = parent is not None and roll_back(table, batch.branch, bad=snapshot_id, good=parent)
-    raise CommitBroken(
-        f"{what} by the commit of snapshot {snapshot_id}; "
-        + ("it was rolled back" if back else "it could not be rolled back because the table moved on: look at it now")
     )
 
 

@@ -2,25 +2,23 @@
 
 from icepact.execute.storage.open import refusal, storage_for
 from icepact.iceberg.facts import write_facts
-from icepact.iceberg.leftovers import run_prefix
 from icepact.iceberg.table import IcebergTable
 
 
-def unfinished_uploads(table: IcebergTable, run_id: str) -> int:
-    """How many there are below a run's folder."""
-    return _uploads(table, run_id, abort=False)
+def unfinished_uploads(table: IcebergTable, folder: str | None) -> int:
+    """How many there are below a run's folder; 0 where nobody can tell."""
+    return _uploads(table, folder, abort=False)
 
 
-def abort_uploads(table: IcebergTable, run_id: str) -> int:
+def abort_uploads(table: IcebergTable, folder: str | None) -> int:
     """Abort them all; returns how many."""
-    return _uploads(table, run_id, abort=True)
+    return _uploads(table, folder, abort=True)
 
 
-def _uploads(table: IcebergTable, run_id: str, *, abort: bool) -> int:
-    prefix = run_prefix(table, run_id)
-    if prefix is None:
+def _uploads(table: IcebergTable, folder: str | None, *, abort: bool) -> int:
+    if folder is None:
         return 0
     facts = write_facts(table, [])
-    if refusal(facts.io, facts.credentials) is not None:
+    if refusal(facts.io, facts.credentials) is not None:  # then icepact's own tasks have not uploaded anything either
         return 0
-    return storage_for(facts.io, facts.credentials).unfinished(f"{prefix}/", abort=abort)
+    return storage_for(facts.io, facts.credentials).unfinished(f"{folder}/", abort=abort)

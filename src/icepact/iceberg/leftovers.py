@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from pyspark.sql import functions as F
 
-from icepact.iceberg.java import JavaError, error_class
+from icepact.iceberg.java import JavaError
 from icepact.iceberg.table import IcebergTable
 
 DATA_PATH = "write.data.path"
 _CUSTOM_LOCATIONS = "write.location-provider.impl"
+_MISSING = {"NotFoundException", "FileNotFoundException", "NoSuchFileException"}
 _LISTS_PREFIXES = "org.apache.iceberg.io.SupportsPrefixOperations"
 
 
@@ -21,8 +22,8 @@ def delete_files(table: IcebergTable, paths: Sequence[str]) -> None:
         )
 
 
-def run_prefix(table: IcebergTable, run_id: str) -> str | None:
-    """The folder below which a run's files are; null if the table has a location provider of its own."""
+def run_folder(table: IcebergTable, run_id: str) -> str | None:
+    """The folder below which a new run's files are; null if the table has a location provider of its own."""
     properties = table.properties
     if _CUSTOM_LOCATIONS in properties:
         return None
@@ -30,17 +31,16 @@ def run_prefix(table: IcebergTable, run_id: str) -> str | None:
     return f"{base.rstrip('/')}/icepact-{run_id}"
 
 
-def listed_files(table: IcebergTable, run_id: str) -> dict[str, int]:
+def listed_files(table: IcebergTable, folder: str | None) -> dict[str, int]:
     """What is below a run's own folder, with its size; nothing where storage or table cannot be listed that way."""
-    prefix = run_prefix(table, run_id)
     io = table.table.io()
-    if prefix is None or not table.java.class_of(_LISTS_PREFIXES).isInstance(io):
+    if folder is None or not table.java.class_of(_LISTS_PREFIXES).isInstance(io):
         return {}
     info = "org.apache.iceberg.io.FileInfo"
     try:
-        listed = table.java.listed(io.listPrefix(f"{prefix}/"))
+        listed = table.java.listed(io.listPrefix(f"{folder}/"))
     except JavaError as error:
-        if error_class(error) in {"NotFoundException", "UncheckedIOException"}:
+        if _is_missing(error):
             return {}  # the run wrote nothing
         raise
     paths = table.java.texts(listed, table.java.method(info, "location"))
@@ -53,6 +53,7 @@ def referenced(table: IcebergTable, run_id: str) -> frozenset[str]:
     table.refresh()
     if table.table.operations().current().snapshots().isEmpty():  # a branch may have some where main has none
         return frozenset()
+    table.session.sql(f"REFRESH TABLE {table.sql_name}")  # Spark has a cache of its own
     frame = (
         table.session.read.table(f"{table.sql_name}.all_data_files")
         .where(F.contains(F.col("file_path"), F.lit(run_id)))
@@ -68,19 +69,34 @@ def unwanted(found: Sequence[str], keep: frozenset[str]) -> list[str]:
     Listings spell paths in their own way (`file:/x`, another authority), so files are told apart by their names, which
     are unique; and unless every kept file is recognised in the listing, nothing is unwanted at all.
     """
-    kept = {_name(path) for path in keep}
-    if not kept <= {_name(path) for path in found}:
+    if not {_name(path) for path in keep} <= {_name(path) for path in found}:
         return []
-    return sorted(path for path in found if _name(path) not in kept)
+    return strangers(found, keep)
 
 
-def delete_leftovers(table: IcebergTable, run_id: str, *, keep: frozenset[str]) -> None:
+def strangers(found: Sequence[str], known: frozenset[str]) -> list[str]:
+    """What of a listing has the name of no known file."""
+    names = {_name(path) for path in known}
+    return sorted(path for path in found if _name(path) not in names)
+
+
+def delete_leftovers(table: IcebergTable, folder: str | None, *, keep: frozenset[str]) -> None:
     """Delete what is below a run's own folder and was not committed.
 
     Only for a run whose commit state is known: nothing else ever writes there, so what is not kept can be
     referred to by no snapshot, now or later.
     """
-    delete_files(table, unwanted(list(listed_files(table, run_id)), keep))
+    delete_files(table, unwanted(list(listed_files(table, folder)), keep))
+
+
+def _is_missing(error: JavaError) -> bool:
+    """Whether it only says that there is no such folder."""
+    cause = error.java_exception
+    while cause is not None:
+        if str(cause.getClass().getSimpleName()) in _MISSING:
+            return True
+        cause = cause.getCause()
+    return False
 
 
 def _name(path: str) -> str:

@@ -28,7 +28,7 @@ class _BoundToHead:
             snapshot = iterator.next()
             if int(snapshot.snapshotId()) == self.head:
                 return True
-            if snapshot.operation() != "append":
+            if not _only_appends(snapshot):
                 return False
         return False
 
@@ -108,10 +108,18 @@ _CERTAINLY_FAILED = {
 }
 
 
+def _only_appends(snapshot: Any) -> bool:
+    """Whether a snapshot only added data files. Some writers call more than that an append."""
+    summary = snapshot.summary()
+    return snapshot.operation() == "append" and not any(
+        summary.get(told) not in (None, "0") for told in ("added-delete-files", "deleted-data-files")
+    )
+
+
 def find_commit(table: IcebergTable, branch: str, commit_id: str, *, since: int) -> int | None:
     """The snapshot that carries a commit id, if one after `since` in the branch's history does."""
     table.refresh()
-    snapshot = table.head(branch)
+    snapshot = table.head(branch) if table.has_branch(branch) else None
     while snapshot is not None and int(snapshot.snapshotId()) != since:
         if (snapshot.summary() or {}).get(COMMIT_ID) == commit_id:
             return int(snapshot.snapshotId())
@@ -120,13 +128,25 @@ def find_commit(table: IcebergTable, branch: str, commit_id: str, *, since: int)
     return None
 
 
+def was_taken_back(table: IcebergTable, commit_id: str, *, since: int) -> bool:
+    """Whether a snapshot after `since` carries a commit id that is not found in the history of its branch."""
+    snapshots = table.table.snapshots().toArray()  # in the order in which they were made
+    for number in range(len(snapshots) - 1, -1, -1):
+        snapshot = snapshots[number]
+        if int(snapshot.snapshotId()) == since:
+            return False
+        if (snapshot.summary() or {}).get(COMMIT_ID) == commit_id:
+            return True
+    return False
+
+
 def appends_only_since(table: IcebergTable, branch: str, head: int) -> bool:
     """Whether a commit that is bound to this head would still be accepted: only appends came after it."""
-    snapshot = table.head(branch)
+    snapshot = table.head(branch) if table.has_branch(branch) else None
     while snapshot is not None:
         if int(snapshot.snapshotId()) == head:
             return True
-        if snapshot.operation() != "append":
+        if not _only_appends(snapshot):
             return False
         parent = snapshot.parentId()
         snapshot = None if parent is None else table.table.snapshot(parent)
@@ -151,13 +171,13 @@ def _delete_files(java: Java, view: HeadView, dangling: list[str], inputs: list[
 
 def roll_back(table: IcebergTable, branch: str, *, bad: int, good: int) -> bool:
     """Take one snapshot back, only if it is still the head: one compare-and-set on checked metadata."""
-    operations = table.table.operations()
-    base = operations.refresh()
-    head = table.head(branch)
-    if head is None or int(head.snapshotId()) != bad:
-        return False
-    builder = table.java.iceberg.TableMetadata.buildFrom(base)
     try:
+        operations = table.table.operations()
+        base = operations.refresh()
+        head = table.head(branch)
+        if head is None or int(head.snapshotId()) != bad:
+            return False
+        builder = table.java.iceberg.TableMetadata.buildFrom(base)
         operations.commit(base, builder.setBranchSnapshot(good, branch).build())
     except JavaError:
         return False

@@ -16,7 +16,7 @@ from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
 
 from icepact.iceberg.java import Java
-from icepact.iceberg.leftovers import DATA_PATH, run_prefix
+from icepact.iceberg.leftovers import DATA_PATH, run_folder
 from icepact.iceberg.scan import ScanTasks, described_files
 from icepact.iceberg.session import session_of
 from icepact.iceberg.table import IcebergTable
@@ -218,12 +218,12 @@ def _input_facts(tasks: ScanTasks, unit_of: Mapping[str, str]) -> dict[str, list
 def frozen_copy(table: IcebergTable, run_id: str, wishes: Mapping[str, str]) -> Any:
     """The table as it is now, unable to change, with the run's own folder for new files and its wishes for them."""
     java, real = table.java, table.table
-    prefix = run_prefix(table, run_id)
-    if prefix is None:
+    folder = run_folder(table, run_id)
+    if folder is None:
         locations = real.locationProvider()
     else:
         properties = java.jvm.java.util.HashMap(real.properties())
-        properties[DATA_PATH] = prefix
+        properties[DATA_PATH] = folder
         locations = java.iceberg.LocationProviders.locationsFor(real.location(), properties)
     metadata = real.operations().current()
     if wishes:

@@ -158,6 +158,11 @@ class IcebergTable:
             raise BadInput(f"{branch!r} of {self.name} is a tag, not a branch: tags never change")
         return self.table.snapshot(ref.snapshotId())
 
+    def has_branch(self, branch: str) -> bool:
+        """Whether there is a branch of that name; `main` is there even before the first snapshot."""
+        ref = self.table.refs().get(branch)
+        return branch == "main" or (ref is not None and ref.isBranch())
+
     def _branches(self) -> list[str]:
         refs = self.table.refs()
         return sorted({"main", *(str(name) for name in self.java.keys(refs) if refs[name].isBranch())})
@@ -250,10 +255,10 @@ class IcebergTable:
             java_deletes=java_deletes,
         )
 
-    def delete_keys(self, snapshot_id: int) -> set[tuple[str, int | None]]:
+    def deletes_of(self, snapshot_id: int) -> Sequence[DeleteFile]:
         """All live deletes of a snapshot."""
         _, deletes = live_deletes(self.java, self.table, self.table.snapshot(snapshot_id))
-        return {d.key for d in deletes}
+        return deletes
 
     def has_snapshot(self, snapshot_id: int | None) -> bool:
         """Whether a snapshot is still known."""

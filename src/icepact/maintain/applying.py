@@ -3,23 +3,26 @@
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
+from icepact.commit.after import check_after
 from icepact.commit.judge import Answer
-from icepact.commit.settle import Settled, fate, over, settle
+from icepact.commit.settle import EXPIRED, Settled, over, settle
 from icepact.execute.checkpoint import outputs_of_groups, recall, written_of
 from icepact.execute.rewriters.base import UnitResult
 from icepact.iceberg.java import error_line
 from icepact.iceberg.lake import Lake
-from icepact.iceberg.leftovers import delete_files, delete_leftovers, referenced
+from icepact.iceberg.leftovers import delete_files, delete_leftovers, referenced, run_folder
 from icepact.iceberg.staging import Staging
 from icepact.iceberg.table import IcebergTable
 from icepact.maintain.ending import outcome_of
 from icepact.maintain.looking import SET_ASIDE_AFTER
-from icepact.maintain.work import Run, Work, planned_again, what_is_read
+from icepact.maintain.work import BROKEN, Run, Work, planned_again, stop_the_table, what_is_read
 from icepact.model.errors import (
     BadInput,
     Cancelled,
@@ -32,17 +35,13 @@ from icepact.model.errors import (
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
 from icepact.model.progress import Progress
-from icepact.model.run import Failure, Landed, Lease, RunRecord, Status, this_process
+from icepact.model.run import Attempt, Failure, Landed, Lease, RunRecord, Status, this_process
 from icepact.model.table import signature
 from icepact.record.store import RecordStore
 from icepact.record.watch import LEASE_SECONDS, Watch
 
 WHOLE_TABLE = "(table)"
 """Stands in the failures for the table itself: runs that failed one after the other."""
-BROKEN = "(broken)"
-"""Stands there for a commit that had to be rolled back: nobody touches the table until a person has looked."""
-COMMIT_WINDOW = timedelta(minutes=30)
-"""How long a commit may be on its way to the catalog; Iceberg's own limit for its retries."""
 CHECKPOINTS_KEPT = timedelta(days=7)
 """After the end of a run."""
 _FIRST_PAUSE = timedelta(minutes=5)
@@ -59,8 +58,9 @@ def apply(lake: Lake, plan: Plan, store: RecordStore, progress: Progress) -> Out
     if plan.steps and not table.has_snapshot(plan.snapshot_id):
         raise BadInput(f"snapshot {plan.snapshot_id} of {plan.table} has expired: plan again")
     started = datetime.now(UTC)
+    run_id = f"{started:%Y%m%d%H%M%S}-{secrets.token_hex(4)}"
     record = RunRecord(
-        run_id=f"{started:%Y%m%d%H%M%S}-{secrets.token_hex(4)}",
+        run_id=run_id,
         catalog=lake.catalog,
         table=plan.table,
         branch=plan.branch,
@@ -68,6 +68,7 @@ def apply(lake: Lake, plan: Plan, store: RecordStore, progress: Progress) -> Out
         started_at=started,
         uuid=plan.uuid,
         owner=this_process(),
+        folder=run_folder(table, run_id),
     )
     if not plan.steps:
         run = Run(
@@ -103,12 +104,13 @@ def resume(lake: Lake, record: RunRecord, store: RecordStore, progress: Progress
     refuse_broken(store, table)
     with _held(store, table, record.run_id) as watch:
         progress.step("held")
-        settled = settle(table, record, attempted_outputs(record, store))
-        if settled is Settled.UNKNOWN:
-            raise CommitUnknown(
-                f"the last commit of run {record.run_id} may still land, and {record.owner} may still live: "
-                "try again later"
-            )
+        settled = [(a, end_of(table, store, a, record.branch, record.landed)) for a in record.attempts]
+        for attempt, end in settled:
+            if end is Settled.UNKNOWN:
+                raise CommitUnknown(
+                    f"commit {attempt.commit_id} may still land, and {attempt.maker or record.owner} may still live: "
+                    "try again later"
+                )
         claim = store.take(record, this_process(), to=Status.RUNNING)
         run = Run(
             plan=plan,
@@ -118,40 +120,60 @@ def resume(lake: Lake, record: RunRecord, store: RecordStore, progress: Progress
             claim=claim,
             clean=False,  # whoever died may have left files that nobody knows by name
             landed=list(record.landed),
-            pending=record.commit if settled is Settled.GONE else None,
+            pending=[attempt for attempt, end in settled if end is not Settled.TAKEN_BACK],
         )
-        if not isinstance(settled, Settled):
-            run.landed.append(settled)
-            store.move(claim, Status.RUNNING, landed=settled)
         progress.step("recorded")
         work = Work(table, run, store, watch, progress)
 
         def carry_on() -> None:
+            for attempt, end in settled:
+                if isinstance(end, Landed):
+                    _accept(table, run, store, attempt, end)
             try:
                 _carry_on(table, run, store, work)
             finally:
-                with suppress(Exception):  # a pending commit keeps its files
-                    _look_for_pending(table, run, record, store)
+                _look_for_pending(table, run, store)
 
         return _guarded(table, run, store, progress, carry_on)
 
 
-def _look_for_pending(table: IcebergTable, run: Run, record: RunRecord, store: RecordStore) -> None:
-    """The commit of whoever died may have landed after all: Java outlives its driver by a moment."""
-    if run.pending is None:
-        return
-    landed = settle(table, record, attempted_outputs(record, store))
-    if isinstance(landed, Landed):
-        run.pending = None
-        run.landed.append(landed)
-        _recall_committed(run, {c.unit_id: c.document for c in store.checkpoints(run.run_id)})
-        run.given_up = {group: verdict for group, verdict in run.given_up.items() if group not in landed.groups}
-        store.move(run.claim, Status.RUNNING, landed=landed)
+def _look_for_pending(table: IcebergTable, run: Run, store: RecordStore) -> None:
+    """Commits of those who died may have landed after all: Java outlives its driver by a moment. If that cannot be
+    found out, they are still pending and keep their files."""
+    for attempt in list(run.pending):
+        try:
+            landed = end_of(table, store, attempt, run.plan.branch, run.landed)
+            if not isinstance(landed, Landed):
+                continue
+            _accept(table, run, store, attempt, landed)
+            _recall_committed(run, {c.unit_id: c.document for c in store.checkpoints(run.run_id)})
+            run.given_up = {group: verdict for group, verdict in run.given_up.items() if group not in landed.groups}
+        except Exception as error:
+            _log.warning("what became of commit %s is not known: %s", attempt.commit_id, error_line(error))
 
 
-def attempted_outputs(record: RunRecord, store: RecordStore) -> frozenset[str]:
-    """Files that a run's last attempt would have added."""
-    return outputs_of_groups(store.checkpoints(record.run_id), record.commit.groups) if record.commit else frozenset()
+def _accept(table: IcebergTable, run: Run, store: RecordStore, attempt: Attempt, landed: Landed) -> None:
+    """A commit that landed unseen is one of the run's, once it is checked."""
+    check_unseen(table, store, run.plan.branch, attempt, landed)
+    run.landed.append(landed)
+    run.pending.remove(attempt)
+    status = Status.COMMITTING if run.attempt else Status.RUNNING
+    store.move(run.claim, status, attempts=run.attempts, landed=[landed])
+
+
+def check_unseen(table: IcebergTable, store: RecordStore, branch: str, attempt: Attempt, landed: Landed) -> None:
+    """The check after a commit, for one whose maker did not live to do it; raises CommitBroken."""
+    if landed.snapshot_id != EXPIRED:
+        stop = partial(stop_the_table, table, store)
+        check_after(table, branch, attempt, landed.snapshot_id, stop=stop)
+
+
+def end_of(
+    table: IcebergTable, store: RecordStore, attempt: Attempt, branch: str, landed: Sequence[Landed]
+) -> Landed | Settled:
+    """What became of an attempt of a run that is known to have made these commits."""
+    outputs = outputs_of_groups(store.checkpoints(attempt.run_id), attempt.groups)
+    return settle(table, attempt, branch=branch, landed=landed, outputs=outputs)
 
 
 def _carry_on(table: IcebergTable, run: Run, store: RecordStore, work: Work) -> None:
@@ -159,7 +181,7 @@ def _carry_on(table: IcebergTable, run: Run, store: RecordStore, work: Work) -> 
     plan = run.plan
     checkpoints = {c.unit_id: c.document for c in store.checkpoints(run.run_id)}
     _recall_committed(run, checkpoints)
-    groups = [step.group_id for step in plan.steps if step.group_id not in run.committed]
+    groups = {step.group_id for step in plan.steps} - run.committed
     if not groups:
         return
     view = table.view(plan.branch, [f.path for s in plan.steps if s.group_id in groups for f in s.files])
@@ -183,8 +205,9 @@ def _carry_on(table: IcebergTable, run: Run, store: RecordStore, work: Work) -> 
 
 def _recall_committed(run: Run, checkpoints: Mapping[str, Mapping[str, Any]]) -> None:
     """What was committed before the crash, for the outcome and for the clean-up, which must not touch it."""
+    committed = run.committed
     for step in run.plan.steps:
-        if step.group_id in run.committed:
+        if step.group_id in committed:
             run.written[step.group_id] = written_of(step, checkpoints)
 
 
@@ -241,7 +264,7 @@ def _guarded(
     try:
         work()
     except BaseException as error:
-        certain = not isinstance(error, CommitUnknown | CommitBroken | RunLost) and _is_certain(store, run)
+        certain = not isinstance(error, CommitUnknown | CommitBroken | RunLost) and run.attempt is None
         run.error = error_line(error)
         run.blamed = isinstance(error, Exception) and not isinstance(error, Cancelled | RunLost | TableBusy)
         if isinstance(error, Cancelled):
@@ -251,27 +274,11 @@ def _guarded(
         elif not isinstance(error, IcepactError):
             run.error = f"{type(error).__name__}: {run.error}"
         if isinstance(error, CommitBroken):
-            _stop_the_table(table, store, run.error)
+            stop_the_table(table, store, run.error)
         if not isinstance(error, IcepactError):
             _end(table, run, store, progress, certain=certain)
             raise
     return _end(table, run, store, progress, certain=certain)
-
-
-def _stop_the_table(table: IcebergTable, store: RecordStore, why: str) -> None:
-    try:
-        store.failed(table.uuid, _failure(BROKEN, "", why))
-    except IcepactError as error:
-        _log.error("%s must not be touched (%s), and that could not be recorded: %s", table.name, why, error)
-
-
-def _is_certain(store: RecordStore, run: Run) -> bool:
-    """Whether no commit of the run is under way that nobody knows the end of."""
-    try:
-        record = store.run(run.run_id)
-    except IcepactError:
-        return False
-    return record is not None and record.status is not Status.COMMITTING
 
 
 def _end(table: IcebergTable, run: Run, store: RecordStore, progress: Progress, *, certain: bool) -> Outcome:
@@ -281,7 +288,7 @@ def _end(table: IcebergTable, run: Run, store: RecordStore, progress: Progress, 
     ended = _finish(store, run, outcome)
     progress.step("finished")
     if certain and ended:
-        _clean_up(table, run)
+        _clean_up(table, run, store)
         progress.step("cleaned")
     try:
         _remember_failures(table, run, store)
@@ -293,7 +300,8 @@ def _end(table: IcebergTable, run: Run, store: RecordStore, progress: Progress, 
 def _finish(store: RecordStore, run: Run, outcome: Outcome) -> bool:
     """The table is as it is by now: a history that cannot be written does not change how the run ended."""
     try:
-        store.finish(run.claim, outcome)
+        ended = [replace(attempt, ended=True) for attempt in ([run.attempt] if run.attempt else [])]
+        store.finish(run.claim, outcome, landed=run.landed, attempts=[*run.pending, *ended])
     except Exception as error:
         _log.warning("the end of run %s could not be recorded: %s", run.run_id, error_line(error))
         return False
@@ -307,11 +315,12 @@ def _remember_failures(table: IcebergTable, run: Run, store: RecordStore) -> Non
     refused = {g: v.reason for g, v in run.given_up.items() if v.answer is Answer.REFUSED}
     failed = {**refused, **run.failed}
     well = []
+    committed = run.committed
     for step in run.plan.steps:
         name = signature(step.files, run.plan.deletes)
         if step.group_id in failed:
             store.failed(table.uuid, _failure(name, step.partition, failed[step.group_id]))
-        elif step.group_id in run.committed:
+        elif step.group_id in committed:
             well.append(name)
     if run.landed:
         store.forgive(table.uuid, [*well, WHOLE_TABLE])
@@ -323,7 +332,7 @@ def _failure(name: str, partition: str, reason: str) -> Failure:
     return Failure(signature=name, partition=partition, reason=reason, count=0, last_at=datetime.now(UTC))
 
 
-def _clean_up(table: IcebergTable, run: Run) -> None:
+def _clean_up(table: IcebergTable, run: Run, store: RecordStore) -> None:
     """Delete what was written for nothing. A nuisance if it fails, never a reason to call a committed run failed."""
     keep = run.outputs
     known = {f.path for w in run.written.values() for f in w.files}
@@ -331,14 +340,14 @@ def _clean_up(table: IcebergTable, run: Run) -> None:
     # a unit failed, or a task died on the way: its files are not known by name
     incomplete = len(run.written) < len(run.plan.steps) or not run.clean
     try:
-        if run.pending is not None:  # whoever died may have a commit on its way that makes our files part of the table
-            attempt = run.pending
-            if not over(fate(table, run.plan.branch, attempt, gone=True), attempt, COMMIT_WINDOW):
+        for attempt in run.pending:  # it may be on its way, and makes our files part of the table when it arrives
+            settled = end_of(table, store, attempt, run.plan.branch, run.landed)
+            if isinstance(settled, Landed) or not over(settled, attempt):
                 return  # left for `icepact cleanup`
         if run.claim.epoch:
             keep |= referenced(table, run.run_id)
         delete_files(table, sorted(known - keep))
         if incomplete:
-            delete_leftovers(table, run.run_id, keep=keep)
+            delete_leftovers(table, run_folder(table, run.run_id), keep=keep)
     except Exception as error:
         _log.warning("leftovers of run %s could not be deleted: %s", run.run_id, error_line(error))

@@ -12,7 +12,8 @@ from icepact.model.run import Status
 
 def outcome_of(run: Run) -> Outcome:
     """What a run did to its table."""
-    groups = tuple(_group_outcome(run, step) for step in run.plan.steps)
+    committed = run.committed
+    groups = tuple(_group_outcome(run, step, committed=step.group_id in committed) for step in run.plan.steps)
     done = [g for g in groups if g.committed]
     before = run.plan.before
     return Outcome(
@@ -43,9 +44,8 @@ def outcome_of(run: Run) -> Outcome:
     )
 
 
-def _group_outcome(run: Run, step: RewriteFiles) -> GroupOutcome:
+def _group_outcome(run: Run, step: RewriteFiles, *, committed: bool) -> GroupOutcome:
     written = run.written.get(step.group_id)
-    committed = step.group_id in run.committed
     verdict = run.given_up.get(step.group_id)
     reason = run.failed.get(step.group_id) or (f"{verdict.answer}: {verdict.reason}" if verdict else "")
     return GroupOutcome(

@@ -5,20 +5,29 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from icepact.commit.settle import EXPIRED, Settled, over, settle
+from icepact.commit.settle import EXPIRED, over
 from icepact.execute.checkpoint import outputs_of_groups
 from icepact.execute.uploads import abort_uploads, unfinished_uploads
 from icepact.iceberg.java import JavaError, error_line
 from icepact.iceberg.lake import Lake
-from icepact.iceberg.leftovers import delete_files, listed_files, referenced, unwanted
+from icepact.iceberg.leftovers import delete_files, listed_files, referenced, run_folder, strangers, unwanted
 from icepact.iceberg.replace import roll_back
 from icepact.iceberg.rows import row_sum
 from icepact.iceberg.table import IcebergTable
-from icepact.maintain.applying import attempted_outputs, hold
-from icepact.model.errors import BadInput, IcepactError, PermanentError, RunLost, TableBusy, TableNotFound
+from icepact.maintain.applying import check_unseen, end_of, hold
+from icepact.maintain.work import stop_the_table
+from icepact.model.errors import (
+    BadInput,
+    CommitBroken,
+    IcepactError,
+    PermanentError,
+    RunLost,
+    TableBusy,
+    TableNotFound,
+)
 from icepact.model.plan import Plan
 from icepact.model.recovery import Checked, Swept
-from icepact.model.run import Landed, RunRecord, Status, this_process
+from icepact.model.run import Attempt, Landed, RunRecord, Status, this_process
 from icepact.record.store import RecordStore
 
 TASK_TIMEOUT = timedelta(hours=1)
@@ -67,7 +76,7 @@ def clean_up(
 def _sweep_all(
     lake: Lake, store: RecordStore, name: str | None, delete: bool, task_timeout: timedelta, now: datetime
 ) -> Iterator[Swept]:
-    for record in store.runs(catalog=lake.catalog, table=name, limit=_MOST_RUNS):
+    for record in store.runs(catalog=lake.catalog, table=name, limit=_MOST_RUNS, outcomes=False):
         if _swept_for_good(record, task_timeout):
             continue
         try:
@@ -81,7 +90,7 @@ def _sweep_all(
             continue
         try:
             fresh = store.run(record.run_id) or record  # judged as it is now, not as it was when the list was made
-            swept = _sweep(table, fresh, store, delete=delete, task_timeout=task_timeout, now=now)
+            swept = _sweep(table, fresh, store, delete=delete, now=now)
         except (IcepactError, JavaError) as error:
             swept = _left_alone(record, error_line(error))
         if swept is not None:
@@ -95,41 +104,57 @@ def _swept_for_good(record: RunRecord, task_timeout: timedelta) -> bool:
     return record.finished_at is None or record.swept_at >= record.finished_at + task_timeout
 
 
-def _sweep(
-    table: IcebergTable, record: RunRecord, store: RecordStore, *, delete: bool, task_timeout: timedelta, now: datetime
-) -> Swept | None:
+def _sweep(table: IcebergTable, record: RunRecord, store: RecordStore, *, delete: bool, now: datetime) -> Swept | None:
+    """End a dead run, or see that one has ended; then look at what it left."""
     why = f"it ended ({record.status})"
     keep: frozenset[str] | None = None
-    if not record.status.open and record.commit is not None:  # of a process that died before, or rolled back
-        pending = _end_of(table, record, store, task_timeout, now)
-        if isinstance(pending, str):
-            return _left_alone(record, f"{why}; {pending}")
-        keep = referenced(table, record.run_id)
     if record.status.open:
         reason = dead(record, store, now) if record.status is not Status.FENCED else "a clean-up died over it"
         if reason is None:
             return None  # somebody works on it
         why = reason
-        verdict = _end_of(table, record, store, task_timeout, now)
-        if isinstance(verdict, str):
-            return _left_alone(record, f"{why}; {verdict}")
+    if record.status.open or record.attempts:  # of a process that died before, or rolled back
+        found = _ends_of(table, record, store, now)
+        if isinstance(found, str):
+            return _left_alone(record, f"{why}; {found}")
         if delete:
             try:
-                record, keep = _fence(table, record, store, verdict)
+                record, keep = (_fence if record.status.open else _settle)(table, record, store, found)
             except (RunLost, TableBusy) as error:
                 return _left_alone(record, str(error))
-    listed = listed_files(table, record.run_id)
+        else:
+            keep = referenced(table, record.run_id)
+    return _sweep_folders(table, record, store, why, keep, delete=delete, now=now)
+
+
+def _sweep_folders(
+    table: IcebergTable,
+    record: RunRecord,
+    store: RecordStore,
+    why: str,
+    keep: frozenset[str] | None,
+    *,
+    delete: bool,
+    now: datetime,
+) -> Swept | None:
+    """Delete what nobody needs, or only tell; nothing, if there is nothing to tell."""
+    folders = _folders(table, record)
+    listed = _listed(table, folders)
     if keep is None:
-        ours = _outputs(record, store)  # if there is nothing else, nobody needs to ask the table
-        keep = ours if not unwanted(list(listed), ours) and listed else referenced(table, record.run_id)
+        others = strangers(list(listed), _outputs(record, store))  # if there are none, nobody needs to ask the table
+        keep = referenced(table, record.run_id) if others else frozenset(listed)
     files = unwanted(list(listed), keep)
-    uploads = unfinished_uploads(table, record.run_id)
+    uploads = sum(unfinished_uploads(table, folder) for folder in folders)
     if delete:
         delete_files(table, files)
         if uploads:
-            abort_uploads(table, record.run_id)
+            for folder in folders:
+                abort_uploads(table, folder)
+        stayed = set(files) & set(_listed(table, folders)) if files else set()
+        if stayed:  # storage may refuse without a word
+            return _left_alone(record, f"{why}; {len(stayed)} files could not be deleted, first {min(stayed)}")
         store.swept(record.run_id, now)
-    if not files and not uploads and not record.status.open and not delete:
+    elif not files and not uploads and not record.status.open:
         return None
     return Swept(
         run_id=record.run_id,
@@ -141,6 +166,15 @@ def _sweep(
         reason=why,
         deleted=delete,
     )
+
+
+def _folders(table: IcebergTable, record: RunRecord) -> list[str]:
+    """Where a run wrote: the table may have been told another place since, and a resumed run goes there."""
+    return sorted({folder for folder in (record.folder, run_folder(table, record.run_id)) if folder})
+
+
+def _listed(table: IcebergTable, folders: Sequence[str]) -> dict[str, int]:
+    return {path: size for folder in folders for path, size in listed_files(table, folder).items()}
 
 
 def _outputs(record: RunRecord, store: RecordStore) -> frozenset[str]:
@@ -162,40 +196,69 @@ def _left_alone(record: RunRecord, reason: str) -> Swept:
     )
 
 
-def _end_of(
-    table: IcebergTable, record: RunRecord, store: RecordStore, window: timedelta, now: datetime
-) -> Landed | str | None:
-    """The commit of a dead run that landed unseen, nothing, or why its files cannot be touched yet."""
-    settled = settle(table, record, attempted_outputs(record, store))
-    if isinstance(settled, Landed):
-        return settled
-    if settled is Settled.NONE:
-        return None
-    assert record.commit is not None
-    if over(settled, record.commit, window, now):
-        return None
-    return f"its commit {record.commit.commit_id} is not in the table, and {settled}: nothing is deleted yet"
+def _ends_of(
+    table: IcebergTable, record: RunRecord, store: RecordStore, now: datetime
+) -> list[tuple[Attempt, Landed]] | str:
+    """Commits of a dead run that landed unseen, or why its files cannot be touched yet."""
+    found = []
+    for attempt in record.attempts:
+        end = end_of(table, store, attempt, record.branch, record.landed)
+        if isinstance(end, Landed):
+            found.append((attempt, end))
+        elif not over(end, attempt, now):
+            return f"its commit {attempt.commit_id} is not in the table, and {end}: nothing is deleted yet"
+    return found
 
 
 def _fence(
-    table: IcebergTable, record: RunRecord, store: RecordStore, landed: Landed | None
+    table: IcebergTable, record: RunRecord, store: RecordStore, found: Sequence[tuple[Attempt, Landed]]
 ) -> tuple[RunRecord, frozenset[str]]:
     """Take a dead run so that nobody can commit for it any more, look once more what the table refers to, end it."""
     lease = hold(store, table, f"cleanup-{secrets.token_hex(4)}")
     try:
         claim = store.take(record, this_process(), to=Status.FENCED)
+        landed = _checked(table, record, store, found)
         keep = referenced(table, record.run_id)
-        commits = [*record.landed, *([landed] if landed else [])]
+        commits = [*record.landed, *landed]
         if not commits:
             end = Status.CANCELLED if record.cancel_asked else Status.ABANDONED
         else:
             end = Status.COMMITTED if _all_of_it(record, store, commits) else Status.PARTLY_COMMITTED
-        store.move(claim, end, landed=landed)
+        store.move(claim, end, attempts=(), landed=landed)
     finally:
         store.release(lease)
-    ended = store.run(record.run_id)
-    assert ended is not None
-    return ended, keep
+    return _now(record, store), keep
+
+
+def _settle(
+    table: IcebergTable, record: RunRecord, store: RecordStore, found: Sequence[tuple[Attempt, Landed]]
+) -> tuple[RunRecord, frozenset[str]]:
+    """The same for a run that ended without knowing what became of a commit."""
+    store.settled(record, attempts=(), landed=_checked(table, record, store, found))
+    return _now(record, store), referenced(table, record.run_id)
+
+
+def _now(record: RunRecord, store: RecordStore) -> RunRecord:
+    found = store.run(record.run_id)
+    assert found is not None
+    return found
+
+
+def _checked(
+    table: IcebergTable, record: RunRecord, store: RecordStore, found: Sequence[tuple[Attempt, Landed]]
+) -> list[Landed]:
+    """Commits that landed unseen are checked as any other; without those that were broken and could be rolled back."""
+    kept = []
+    for attempt, landed in found:
+        try:
+            check_unseen(table, store, record.branch, attempt, landed)
+        except CommitBroken as error:
+            stop_the_table(table, store, str(error))
+            head = table.head(record.branch)
+            if head is None or not table.is_ancestor(landed.snapshot_id, of=int(head.snapshotId())):
+                continue
+        kept.append(landed)
+    return kept
 
 
 def _all_of_it(record: RunRecord, store: RecordStore, commits: Sequence[Landed]) -> bool:

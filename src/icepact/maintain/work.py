@@ -3,9 +3,9 @@
 import json
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from icepact.commit.judge import Answer, Pinned, Verdict, pinned_inputs
@@ -22,13 +22,15 @@ from icepact.model.plan import Plan, RewriteFiles, Unit
 from icepact.model.policy import Proofs
 from icepact.model.progress import Progress
 from icepact.model.rewrite import Written
-from icepact.model.run import Attempt, Checkpoint, Claim, Landed, Status
+from icepact.model.run import Attempt, Checkpoint, Claim, Failure, Landed, Status
 from icepact.model.table import DataFile, signature
 from icepact.record.store import RecordStore
 from icepact.record.watch import Watch
 
 ROUNDS = 3
 """In all: a group is planned again twice at most because the table moved on under it."""
+BROKEN = "(broken)"
+"""Stands in the failures for a commit that was not as it should be: somebody must look before the table is touched."""
 _AGAIN = (Answer.REPLAN, Answer.LATE)
 _log = logging.getLogger("icepact")
 
@@ -54,13 +56,20 @@ class Run:
     """Outputs of units that had to be done again."""
     clean: bool = True
     """False if files may have been written that are not known by name."""
-    pending: Attempt | None = None
-    """A commit of a process that died; it is not in the table, and might still get there."""
+    attempt: Attempt | None = None
+    """The commit that is under way, or whose end nobody saw."""
+    pending: list[Attempt] = field(default_factory=list)
+    """Commits of processes that died, as long as they might still get into the table, or have got there unchecked."""
     error: str | None = None
     blamed: bool = False
     """True if the error speaks against the table: it is not just that somebody wanted the run to end."""
     status: Status | None = None
     """How it ended, if that does not follow from its groups."""
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """All commits whose end is not known."""
+        return [*self.pending, *([self.attempt] if self.attempt else [])]
 
     @property
     def committed(self) -> frozenset[str]:
@@ -89,6 +98,7 @@ class Work:
         self._ready: list[Ready] = []
         self._plan: Plan
         self._reads: Mapping[str, str] = {}
+        self._steps: Mapping[str, RewriteFiles] = {}
         self._staging: Staging
 
     def carry_out(self, plan: Plan, recall: Callable[[Staging], Mapping[str, UnitResult]] | None = None) -> None:
@@ -96,6 +106,7 @@ class Work:
         for number in range(ROUNDS):
             assert plan.snapshot_id is not None  # a table without a snapshot has no files to plan
             self._plan, self._reads = plan, what_is_read(plan)
+            self._steps = {step.group_id: step for step in plan.steps}
             self._staging = Staging(
                 self._table,
                 snapshot_id=plan.snapshot_id,
@@ -114,7 +125,7 @@ class Work:
             self._progress.step("executed")
             if self._ready:
                 self._commit()
-            again = [g for g, verdict in self._run.given_up.items() if verdict.answer in _AGAIN]
+            again = {g for g, verdict in self._run.given_up.items() if verdict.answer in _AGAIN}
             if not again or number + 1 == ROUNDS:
                 return
             view = self._table.view(plan.branch, [f.path for s in plan.steps if s.group_id in again for f in s.files])
@@ -133,7 +144,7 @@ class Work:
         if not failed:
             return {}
         paths = [f.path for step in plan.steps if step.group_id in failed for f in step.files]
-        gone = planned_again(plan, list(failed), self._table.view(plan.branch, paths)).given_up
+        gone = planned_again(plan, failed, self._table.view(plan.branch, paths)).given_up
         self._run.given_up |= gone
         return {group: reason for group, reason in failed.items() if group not in gone}
 
@@ -164,7 +175,7 @@ class Work:
 
     def group_done(self, written: Written) -> None:
         """Prove a group; commit once enough are proven."""
-        step = next(s for s in self._plan.steps if s.group_id == written.group_id)
+        step = self._steps[written.group_id]
         self._run.written[step.group_id] = written
         try:
             self._ready.append(self._proven(step, written))
@@ -236,26 +247,44 @@ class Work:
     def attempting(self, attempt: Attempt) -> None:
         """From here on the files may become part of the table any moment."""
         self._watch.check()
-        self._store.move(self._run.claim, Status.COMMITTING, commit=attempt)
+        self._store.move(self._run.claim, Status.COMMITTING, attempts=[*self._run.pending, attempt])
+        self._run.attempt = attempt
         self._progress.step("attempting")
 
     def refused(self) -> None:
         """The attempt is over, and nothing came of it."""
-        pending = self._run.pending  # of whoever died: it stays known
-        self._note(lambda: self._store.move(self._run.claim, Status.RUNNING, commit=pending))
+        self._run.attempt = None
+        self._note(lambda: self._store.move(self._run.claim, Status.RUNNING, attempts=self._run.pending))
 
     def landed(self, landed: Landed) -> None:
         """The attempt is in the table, whether or not that can be recorded."""
         self._run.landed.append(landed)
+        self._run.attempt = None
         self._progress.step("landed")
-        self._note(lambda: self._store.move(self._run.claim, Status.RUNNING, landed=landed))
+        self._note(
+            lambda: self._store.move(self._run.claim, Status.RUNNING, attempts=self._run.pending, landed=[landed])
+        )
         self._progress.step("committed")
+
+    def broken(self, why: str) -> None:
+        """Nobody touches the table until a person has looked."""
+        stop_the_table(self._table, self._store, why)
 
     def _note(self, write: Callable[[], None]) -> None:
         try:
             write()
         except IcepactError as error:
             _log.warning("the state of run %s could not be recorded: %s", self._run.run_id, error)
+
+
+def stop_the_table(table: IcebergTable, store: RecordStore, why: str) -> None:
+    """Nobody touches it until a person has looked."""
+    try:
+        store.failed(
+            table.uuid, Failure(signature=BROKEN, partition="", reason=why, count=0, last_at=datetime.now(UTC))
+        )
+    except IcepactError as error:
+        _log.error("%s must not be touched (%s), and that could not be recorded: %s", table.name, why, error)
 
 
 def what_is_read(plan: Plan) -> dict[str, str]:
@@ -282,7 +311,7 @@ class PlannedAgain:
     given_up: Mapping[str, Verdict]
 
 
-def planned_again(plan: Plan, group_ids: Sequence[str], view: HeadView) -> PlannedAgain:
+def planned_again(plan: Plan, group_ids: Collection[str], view: HeadView) -> PlannedAgain:
     """The same files, as they are at a newer head; groups of which files are gone are superseded."""
     live: dict[str, DataFile] = {file.path: file for file in view.files}
     steps: list[RewriteFiles] = []

@@ -5,6 +5,7 @@ compare-and-set, so that of two processes that want to move one run, one is told
 """
 
 import os
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ class Status(StrEnum):
     RUNNING = "running"
     """Somebody works on it, or died over it."""
     COMMITTING = "committing"
-    """A commit is under way: `RunRecord.commit` says which. Its files may become part of the table any moment."""
+    """A commit is under way: `RunRecord.attempts` says which. Its files may become part of the table any moment."""
     UNKNOWN = "unknown"
     """Nobody works on it, and it is not known whether its last commit landed."""
     FENCED = "fenced"
@@ -51,7 +52,7 @@ _ENDS = frozenset(
 )
 
 TRANSITIONS: Mapping[Status, frozenset[Status]] = {
-    Status.RUNNING: _ENDS | {Status.RUNNING, Status.COMMITTING, Status.FENCED},
+    Status.RUNNING: _ENDS | {Status.RUNNING, Status.COMMITTING, Status.UNKNOWN, Status.FENCED},
     Status.COMMITTING: _ENDS | {Status.COMMITTING, Status.RUNNING, Status.UNKNOWN, Status.FENCED},
     Status.UNKNOWN: frozenset({Status.RUNNING, Status.FENCED}),
     Status.FENCED: frozenset(
@@ -81,6 +82,8 @@ class Owner:
     """Of the machine's last start; pids mean nothing after another one."""
     space: str = ""
     """Of its pids: containers on one machine have their own."""
+    machine: str = ""
+    """Of the machine, for as long as it is installed: machines may share a name."""
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
@@ -91,9 +94,12 @@ class Owner:
         here = this_process()
         if self.host != here.host or not self.boot or not here.boot:
             return False
-        if self.boot != here.boot:
-            return True
+        if self.boot != here.boot:  # the same machine has been started again, or another one has the same name
+            return bool(self.machine) and self.machine == here.machine
         return self.space == here.space and _born(self.pid) != self.born
+
+
+_MACHINE = re.compile("[0-9a-f]{32}")
 
 
 @cache
@@ -103,7 +109,12 @@ def _this_process(pid: int) -> Owner:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:
         boot = space = ""
-    return Owner(host=socket.gethostname(), pid=pid, born=_born(pid), boot=boot, space=space)
+    try:
+        told = Path("/etc/machine-id").read_text().strip()
+    except OSError:
+        told = ""
+    machine = told if _MACHINE.fullmatch(told) else ""
+    return Owner(host=socket.gethostname(), pid=pid, born=_born(pid), boot=boot, space=space, machine=machine)
 
 
 def this_process() -> Owner:
@@ -130,6 +141,22 @@ class Attempt:
     """The snapshot at which it was judged, and to which it is bound."""
     groups: Sequence[str]
     started_at: datetime
+    deletes_since: int = 0
+    deletes: str = ""
+    """Deletes with that sequence number or a later one that must be live once it has landed, in one word; empty if
+    nobody wrote that down."""
+    added_rows: int = 0
+    """By how much the number of records must have changed then."""
+    until: datetime | None = None
+    """Later than this it does not arrive at the catalog any more."""
+    maker: Owner | None = None
+    ended: bool = False
+    """True if its maker saw it end, without an answer."""
+
+    @property
+    def run_id(self) -> str:
+        """Of the run that it belongs to."""
+        return self.commit_id.partition("/")[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,13 +191,15 @@ class RunRecord:
     """Who works on it, or did."""
     epoch: int = 0
     """How often the run changed hands; what an earlier owner says is not listened to."""
-    commit: Attempt | None = None
-    """The commit that is under way, or whose end is not known."""
+    attempts: Sequence[Attempt] = ()
+    """Commits that are under way, or whose end is not known: that of whoever works on the run now comes last."""
     landed: Sequence[Landed] = ()
     """Commits that are part of the table."""
     cancel_asked: bool = False
     swept_at: datetime | None = None
     """When its folder was last cleaned up; null if never."""
+    folder: str | None = None
+    """Where it writes; null if that is not one folder."""
 
     def to_dict(self) -> dict[str, Any]:
         """The run as it is printed with `--json`."""

@@ -4,7 +4,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
@@ -32,12 +32,25 @@ from icepact.model.run import (
 )
 from icepact.record.tables import CHECKPOINTS, FAILURES, LEASES, RUNS
 
-SCHEMA_VERSION = "0002"
+SCHEMA_VERSION = "0003"
 """The newest migration; a test holds it against the folder."""
 _ENDED = [status.value for status in Status if not status.open]
 _OPEN = [status.value for status in Status if status.open]
 _ONLY_READING = "icepact_only_reading"
 _RUN_COLUMNS = [column for column in RUNS.c if column.name != "plan"]
+_LEAN_COLUMNS = [column for column in _RUN_COLUMNS if column.name != "outcome"]
+_AT_ONCE = 500
+"""Names in one statement: databases take only so many."""
+_TIMEOUTS = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""For PostgreSQL, unless the address says otherwise: a server that does not answer must not keep a run for ever."""
+_PATIENCE = "SET LOCAL statement_timeout = 60000; SET LOCAL lock_timeout = 30000"
+"""The same for each transaction; poolers do not take it as an option of the connection."""
 
 
 def _now() -> datetime:
@@ -88,6 +101,7 @@ class SqlStore:
                     uuid=record.uuid,
                     owner=_document(record.owner),
                     epoch=record.epoch,
+                    folder=record.folder,
                     plan=zlib.compress(plan, 1) if plan else None,
                 )
             )
@@ -97,31 +111,40 @@ class SqlStore:
         """Take a run over from whoever had it."""
         claim = Claim(run_id=record.run_id, epoch=record.epoch + 1)
         with self._writing() as connection:
+            self._compare(connection, record)
             self._change(
                 connection,
                 Claim(run_id=record.run_id, epoch=record.epoch),
                 to,
                 {"owner": _document(owner), "epoch": claim.epoch},
-                only_from=record,
             )
         return claim
 
-    def move(self, claim: Claim, to: Status, *, commit: Attempt | None = None, landed: Landed | None = None) -> None:
+    def move(
+        self,
+        claim: Claim,
+        to: Status,
+        *,
+        attempts: Sequence[Attempt] | None = None,
+        landed: Sequence[Landed] = (),
+    ) -> None:
         """Go on to another state."""
         with self._writing() as connection:
             values: dict[str, Any] = {}
-            if to is not Status.UNKNOWN and to is not Status.FENCED:  # these still ask what became of the last attempt
-                values["attempt"] = _document(commit)
-            if landed is not None:
+            if attempts is not None:
+                values["attempt"] = _attempts_document(attempts)
+            if landed:
                 found = connection.execute(
                     select(RUNS.c.landed).where(RUNS.c.run_id == claim.run_id).with_for_update()
                 ).scalar()
-                values["landed"] = json.dumps([*json.loads(found or "[]"), asdict(landed)])
+                values["landed"] = json.dumps([*json.loads(found or "[]"), *map(asdict, landed)])
             if not to.open:
                 values["finished_at"] = self._clock()
             self._change(connection, claim, to, values)
 
-    def finish(self, claim: Claim, outcome: Outcome) -> None:
+    def finish(
+        self, claim: Claim, outcome: Outcome, *, landed: Sequence[Landed] = (), attempts: Sequence[Attempt] = ()
+    ) -> None:
         """Record how a run ended."""
         with self._writing() as connection:
             self._change(
@@ -131,29 +154,32 @@ class SqlStore:
                 {
                     "finished_at": max(outcome.started_at + timedelta(seconds=outcome.seconds), self._clock()),
                     "outcome": json.dumps(outcome.to_dict()),
+                    "landed": json.dumps([asdict(one) for one in landed]),
+                    "attempt": _attempts_document(attempts),
                 },
             )
 
-    def _change(
-        self,
-        connection: Connection,
-        claim: Claim,
-        to: Status,
-        values: Mapping[str, Any],
-        *,
-        only_from: RunRecord | None = None,
-    ) -> None:
+    def settled(self, record: RunRecord, *, attempts: Sequence[Attempt], landed: Sequence[Landed]) -> None:
+        """What became of attempts of a run that has ended."""
+        with self._writing() as connection:
+            self._compare(connection, record)
+            told = json.dumps([asdict(one) for one in [*record.landed, *landed]])
+            change = update(RUNS).where(RUNS.c.run_id == record.run_id)
+            connection.execute(change.values(attempt=_attempts_document(attempts), landed=told))
+
+    def _compare(self, connection: Connection, record: RunRecord) -> None:
+        """RunLost unless a run is as it was: the same status may by now stand for another attempt."""
+        columns = [RUNS.c.epoch, RUNS.c.status, RUNS.c.attempt, RUNS.c.owner, RUNS.c.landed]
+        row = connection.execute(select(*columns).where(RUNS.c.run_id == record.run_id).with_for_update()).one_or_none()
+        now = row and (row.epoch, row.status, _attempts(row._mapping), _all_landed(row.landed))
+        if now != (record.epoch, record.status.value, tuple(record.attempts), tuple(record.landed)):
+            raise RunLost(f"run {record.run_id} has moved on since it was looked at")
+
+    def _change(self, connection: Connection, claim: Claim, to: Status, values: Mapping[str, Any]) -> None:
         origins = [s for s, after in TRANSITIONS.items() if to in after]
-        if only_from is not None:
-            origins = [s for s in origins if s is only_from.status]
         change = update(RUNS).where(
             RUNS.c.run_id == claim.run_id, RUNS.c.epoch == claim.epoch, RUNS.c.status.in_([s.value for s in origins])
         )
-        if only_from is not None:  # the same status may by now stand for another attempt
-            change = change.where(
-                RUNS.c.attempt.is_not_distinct_from(_document(only_from.commit)),
-                RUNS.c.landed == json.dumps([asdict(landed) for landed in only_from.landed]),
-            )
         changed = connection.execute(change.values(status=to.value, **values))
         if changed.rowcount != 1:
             row = connection.execute(
@@ -172,10 +198,16 @@ class SqlStore:
         return _record(row._mapping) if row else None
 
     def runs(
-        self, *, catalog: str, table: str | None = None, limit: int = 100, open_only: bool = False
+        self,
+        *,
+        catalog: str,
+        table: str | None = None,
+        limit: int = 100,
+        open_only: bool = False,
+        outcomes: bool = True,
     ) -> Sequence[RunRecord]:
         """The newest runs first."""
-        wanted = select(*_RUN_COLUMNS).where(RUNS.c.catalog == catalog)
+        wanted = select(*(_RUN_COLUMNS if outcomes else _LEAN_COLUMNS)).where(RUNS.c.catalog == catalog)
         if table is not None:
             wanted = wanted.where(RUNS.c.table_name == table)
         if open_only:
@@ -214,10 +246,10 @@ class SqlStore:
             )
             if connection.execute(held.with_for_update()).first() is None:
                 raise RunLost(f"run {claim.run_id} was taken over")
-            names = [unit.unit_id for unit in units]
-            connection.execute(
-                delete(CHECKPOINTS).where(CHECKPOINTS.c.run_id == claim.run_id, CHECKPOINTS.c.unit_id.in_(names))
-            )
+            for names in _batches([unit.unit_id for unit in units]):
+                connection.execute(
+                    delete(CHECKPOINTS).where(CHECKPOINTS.c.run_id == claim.run_id, CHECKPOINTS.c.unit_id.in_(names))
+                )
             connection.execute(
                 insert(CHECKPOINTS),
                 [
@@ -245,10 +277,11 @@ class SqlStore:
             .where(RUNS.c.plan.is_not(None))
         )
         with self._writing() as connection:
-            names = list(connection.execute(old).scalars())
-            connection.execute(delete(CHECKPOINTS).where(CHECKPOINTS.c.run_id.in_(names)))
-            connection.execute(update(RUNS).where(RUNS.c.run_id.in_(names)).values(plan=None))
-        return len(names)
+            found = list(connection.execute(old).scalars())
+            for names in _batches(found):
+                connection.execute(delete(CHECKPOINTS).where(CHECKPOINTS.c.run_id.in_(names)))
+                connection.execute(update(RUNS).where(RUNS.c.run_id.in_(names)).values(plan=None))
+        return len(found)
 
     # -- leases -----------------------------------------------------------------------------------
 
@@ -323,11 +356,14 @@ class SqlStore:
 
     def forgive(self, uuid: str, signatures: Sequence[str] | None = None) -> int:
         """Forget failures."""
-        unwanted = delete(FAILURES).where(FAILURES.c.uuid == uuid)
-        if signatures is not None:
-            unwanted = unwanted.where(FAILURES.c.signature.in_(list(signatures)))
+        mine = delete(FAILURES).where(FAILURES.c.uuid == uuid)
+        unwanted = (
+            [mine]
+            if signatures is None
+            else [mine.where(FAILURES.c.signature.in_(some)) for some in _batches(signatures)]
+        )
         with self._writing() as connection:
-            return connection.execute(unwanted).rowcount
+            return sum(connection.execute(one).rowcount for one in unwanted)
 
     def close(self) -> None:
         """Let go of all connections; the store can be used again."""
@@ -380,19 +416,29 @@ class SqlStore:
                 upgrade(connection)
         self._ready = True
 
+    def _secrets(self) -> list[str]:
+        """What must not be told of the address."""
+        values = [value for told in self._url.query.values() for value in ([told] if isinstance(told, str) else told)]
+        return [text for text in (str(self._url.password or ""), *values) if len(text) > 3]
+
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         try:
             yield
         except (OSError, SQLAlchemyError, ImportError) as error:
-            where = self._file or self._url.render_as_string(hide_password=True)
+            where = self._file or self._url.set(query={}).render_as_string(hide_password=True)
             why = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-            if self._url.password:
-                why = why.replace(str(self._url.password), "***")
+            for secret in self._secrets():
+                why = why.replace(secret, "***")
             hint = "set ICEPACT_STATE" if self._file else "see `store` in icepact.yaml"
             if isinstance(error, ImportError):
                 hint = "pip install 'icepact[postgres]'"
             raise BadInput(f"the run history {where} cannot be used ({why}): {hint}") from None
+
+
+def _batches(names: Sequence[str]) -> Iterator[list[str]]:
+    for at in range(0, len(names), _AT_ONCE):
+        yield list(names[at : at + _AT_ONCE])
 
 
 def _is_current(connection: Connection) -> bool:
@@ -403,7 +449,14 @@ def _is_current(connection: Connection) -> bool:
 
 def _engine(url: Any, *, in_memory: bool) -> Engine:
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True)
+        chosen = {name: value for name, value in _TIMEOUTS.items() if name not in url.query}
+        engine = create_engine(url, pool_pre_ping=True, connect_args=chosen)
+
+        @event.listens_for(engine, "begin")
+        def _with_patience(connection: Connection) -> None:
+            connection.exec_driver_sql(_PATIENCE)
+
+        return engine
     arguments = {"timeout": 30, "check_same_thread": False}
     engine = create_engine(url, connect_args=arguments, **({"poolclass": StaticPool} if in_memory else {}))
 
@@ -429,8 +482,12 @@ def _insert_if_absent(connection: Connection, table: Table, values: Mapping[str,
 # -- values ---------------------------------------------------------------------------------------
 
 
-def _document(value: Owner | Attempt | None) -> str | None:
-    return None if value is None else json.dumps(asdict(value), default=_stamp)
+def _document(value: Owner | None) -> str | None:
+    return None if value is None else json.dumps(asdict(value))
+
+
+def _attempts_document(attempts: Sequence[Attempt]) -> str | None:
+    return json.dumps([asdict(attempt) for attempt in attempts], default=_stamp) if attempts else None
 
 
 def _stamp(value: object) -> str:
@@ -439,14 +496,36 @@ def _stamp(value: object) -> str:
 
 
 def _owner(told: str | None) -> Owner | None:
-    return Owner(**json.loads(told)) if told else None
+    return _known(Owner, json.loads(told)) if told else None
 
 
-def _attempt(document: str | None) -> Attempt | None:
-    if not document:
-        return None
-    told = json.loads(document)
-    return Attempt(**{**told, "started_at": datetime.fromisoformat(told["started_at"])})
+def _attempts(row: Mapping[Any, Any]) -> tuple[Attempt, ...]:
+    """Once there was one at most, not in a list, and made by the owner."""
+    told = json.loads(row["attempt"]) if row["attempt"] else []
+    if isinstance(told, list):
+        return tuple(map(_attempt, told))
+    ended = row["status"] == Status.UNKNOWN.value
+    return (replace(_attempt(told), maker=_owner(row["owner"]), ended=ended),)
+
+
+def _attempt(told: Mapping[str, Any]) -> Attempt:
+    values = dict(told)
+    for name in ("started_at", "until"):
+        if values.get(name):
+            values[name] = datetime.fromisoformat(values[name])
+    if values.get("maker"):
+        values["maker"] = _known(Owner, values["maker"])
+    attempt: Attempt = _known(Attempt, values)
+    return attempt
+
+
+def _all_landed(document: str) -> tuple[Landed, ...]:
+    return tuple(_known(Landed, told) for told in json.loads(document))
+
+
+def _known(kind: type[Any], told: Mapping[str, Any]) -> Any:
+    """What a document says, without what a newer version may have added to it."""
+    return kind(**{name: told[name] for name in kind.__slots__ if name in told})
 
 
 def _lease(row: Mapping[Any, Any]) -> Lease:
@@ -464,12 +543,13 @@ def _record(row: Mapping[Any, Any]) -> RunRecord:
         status=Status(row["status"]),
         started_at=row["started_at"],
         finished_at=row["finished_at"],
-        outcome=json.loads(row["outcome"]) if row["outcome"] else None,
+        outcome=json.loads(row["outcome"]) if row.get("outcome") else None,
         uuid=row["uuid"],
         owner=_owner(row["owner"]),
         epoch=row["epoch"],
-        commit=_attempt(row["attempt"]),
-        landed=tuple(Landed(**told) for told in json.loads(row["landed"])),
+        attempts=_attempts(row),
+        landed=_all_landed(row["landed"]),
         cancel_asked=bool(row["cancel_asked"]),
         swept_at=row["swept_at"],
+        folder=row["folder"],
     )

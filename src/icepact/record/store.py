@@ -21,15 +21,30 @@ class RecordStore(Protocol):
         """Take a run over from whoever had it; RunLost if it is not as the record says any more."""
         ...
 
-    def move(self, claim: Claim, to: Status, *, commit: Attempt | None = None, landed: Landed | None = None) -> None:
+    def move(
+        self,
+        claim: Claim,
+        to: Status,
+        *,
+        attempts: Sequence[Attempt] | None = None,
+        landed: Sequence[Landed] = (),
+    ) -> None:
         """Go on to another state; RunLost if somebody took the run over, or if it cannot go there from where it is.
 
-        `commit` is what is under way from now on; `landed` is added to the commits of the run.
+        `attempts` are all whose end is not known from now on, unless it is left as it is; what landed is added to the
+        commits of the run.
         """
         ...
 
-    def finish(self, claim: Claim, outcome: Outcome) -> None:
-        """Record how a run ended; RunLost if somebody took it over."""
+    def finish(
+        self, claim: Claim, outcome: Outcome, *, landed: Sequence[Landed] = (), attempts: Sequence[Attempt] = ()
+    ) -> None:
+        """Record how a run ended, with all its commits, and the attempts whose end nobody knows; RunLost if somebody
+        took it over."""
+        ...
+
+    def settled(self, record: RunRecord, *, attempts: Sequence[Attempt], landed: Sequence[Landed]) -> None:
+        """What became of attempts of a run that has ended; RunLost if the run is not as the record says any more."""
         ...
 
     def run(self, run_id: str) -> RunRecord | None:
@@ -37,9 +52,16 @@ class RecordStore(Protocol):
         ...
 
     def runs(
-        self, *, catalog: str, table: str | None = None, limit: int = 100, open_only: bool = False
+        self,
+        *,
+        catalog: str,
+        table: str | None = None,
+        limit: int = 100,
+        open_only: bool = False,
+        outcomes: bool = True,
     ) -> Sequence[RunRecord]:
-        """The newest runs on a catalog, or on one of its tables; newest first."""
+        """The newest runs on a catalog, or on one of its tables; newest first, and without outcomes if nobody needs
+        them."""
         ...
 
     def plan(self, run_id: str) -> bytes:

@@ -56,6 +56,7 @@ RUNS = Table(
     Column("landed", Text, nullable=False, server_default="[]"),
     Column("cancel_asked", Boolean, nullable=False, server_default=false()),
     Column("swept_at", Moment),
+    Column("folder", Text),
     Column("plan", LargeBinary),
     Index("runs_by_table", "catalog", "table_name", "started_at"),
 )
