@@ -7,7 +7,8 @@ dies, which answers are lost, and when they arrive after all.
 
 What is taken for granted: a request to the catalog arrives within `COMMIT_WINDOW` after its attempt was recorded if
 nobody waits for it any more; a task that stood still for `TASK_TIMEOUT` writes nothing; a process that stood still for
-so long looks at its lease before it does anything else; only commits of icepact are rolled back.
+so long looks at its lease before it does anything else; only commits of icepact are rolled back, and not while another
+one is under way for longer than `COMMIT_WINDOW`.
 """
 
 import os
@@ -687,6 +688,8 @@ class Search(RuleBasedStateMachine):
     def roll_back(self) -> None:
         """Somebody takes the last commit of icepact back."""
         head = self.others.head
+        if any(self.world.now > request.deadline for request in self.world.on_its_way):
+            return
         if COMMIT_ID in head.facts and head.parent in self.world.catalog.metadata.snapshots:
             self.world.catalog.roll_back(bad=head.id, good=head.parent)
             # row ids that an upgraded table was given with that commit are gone with it
@@ -908,10 +911,11 @@ def test_a_run_that_stands_still_while_it_cleans_up_deletes_nothing_that_was_res
 
 def test_a_commit_of_a_resumed_runs_predecessor_is_not_forgotten(world: World) -> None:
     """A commit has no answer, and the resumed run ends without having moved the head. It leaves its files to the
-    clean-up, which deletes them at once: the run has ended, and its record knows of no attempt."""
+    clean-up, which must not delete them yet."""
     agent = world.start([world.others.append(DAY1, 1, 2)])
-    world.go(agent, luck=Luck.STUCK)
-    assert world.runs()[0].status is Status.UNKNOWN
+    world.go(agent, "send")
+    world.go(agent, "refresh", Luck.STUCK)
+    world.kill(agent)
     world.go(world.resume(world.runs()[0]), luck=Luck.FORBIDDEN)
     assert world.runs()[0].status is Status.FAILED
     world.go(world.clean_up())
@@ -996,6 +1000,30 @@ def test_a_commit_is_counted_once(world: World) -> None:
     world.go(world.resume(world.runs()[0]))
     [record] = world.runs()
     assert [landed.snapshot_id for landed in record.landed] == [world.others.head.id]
+
+
+def test_a_commit_without_an_answer_is_tried_again(world: World) -> None:
+    """The first one arrives when the second has landed, and is refused."""
+    agent = world.start([world.others.append(DAY1, 1, 2)])
+    world.go(agent, luck=Luck.STUCK)
+    [record] = world.runs()
+    assert (record.status, len(record.landed), len(record.attempts)) == (Status.COMMITTED, 1, 1)
+    world.deliver(world.on_its_way[0])
+    world.end()
+    [record] = world.runs()
+    assert (record.status, len(record.landed), len(record.attempts)) == (Status.COMMITTED, 1, 0)
+
+
+def test_a_commit_that_lands_late_is_not_made_twice(world: World) -> None:
+    """The first one lands just before the second is judged."""
+    agent = world.start([world.others.append(DAY1, 1, 2)])
+    world.go(agent, "send")
+    world.go(agent, "move", Luck.STUCK)
+    world.deliver(world.on_its_way[0])
+    world.go(agent)
+    [record] = world.runs()
+    assert (record.status, len(record.landed), len(record.attempts)) == (Status.COMMITTED, 1, 0)
+    world.end()
 
 
 def test_two_commits_without_an_answer_are_both_remembered(world: World) -> None:

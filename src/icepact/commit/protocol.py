@@ -25,6 +25,8 @@ from icepact.model.run import Attempt, Landed, this_process
 from icepact.model.table import DataFile, DeleteFile, DeleteKind
 
 ATTEMPTS = 5
+UNANSWERED = 2
+"""Attempts without an answer after which another one may be made."""
 FIRST_WAIT = 0.1
 """Seconds before the second attempt; doubles from there."""
 
@@ -85,8 +87,12 @@ class Journal(Protocol):
         """The last attempt certainly did not land, and never will."""
         ...
 
+    def unanswered(self) -> None:
+        """Nobody knows what became of the last attempt: it stays on record."""
+        ...
+
     def landed(self, landed: Landed) -> None:
-        """The last attempt is in the table."""
+        """The last attempt is in the table, or one before it that was not answered."""
         ...
 
     def broken(self, why: str) -> None:
@@ -126,6 +132,8 @@ class _Attempt:
     """All deletes that go with the commit."""
     outputs: Any = None
     """Java's own data files."""
+    recorded: Attempt | None = None
+    """As it was written down."""
 
     @property
     def inputs(self) -> frozenset[str]:
@@ -151,7 +159,14 @@ def commit(
     remaining = list(groups)
     tries = number = 0
     why = ""
+    unanswered: list[_Attempt] = []
     while remaining and tries < ATTEMPTS:
+        for earlier in list(unanswered):
+            snapshot_id = _found(table, batch, earlier)
+            if snapshot_id is not None:
+                unanswered.remove(earlier)
+                landed.append(_accepted(table, batch, earlier, snapshot_id, journal, sleep))
+                remaining = [g for g in remaining if g not in earlier.groups]
         attempt = _judge(table, batch, remaining)
         journal.judged()
         given_up |= attempt.given_up
@@ -161,8 +176,8 @@ def commit(
         number, tries = number + 1, tries + 1
         attempt.commit_id = f"{batch.run_id}/{batch.number}/{number}"
         _prepare(table, staging, batch, attempt)
-        recorded = _recorded(table, batch, attempt)
-        journal.attempting(recorded)
+        attempt.recorded = _recorded(table, batch, attempt)
+        journal.attempting(attempt.recorded)
         try:
             snapshot_id = _try(table, _after(batch, landed), attempt, sleep)
         except HeadMoved as error:
@@ -170,13 +185,21 @@ def commit(
             why = str(error)
             sleep(FIRST_WAIT * 2 ** (tries - 1) * random.uniform(0.5, 1.5))
             continue
+        except CommitUnknown as error:
+            # of two commits that replace the same files one lands at most, so that trying again is safe
+            if len(unanswered) == UNANSWERED:
+                raise
+            journal.unanswered()
+            unanswered.append(attempt)
+            why = str(error)
+            continue
         except CommitRefused:
             journal.refused()
             raise
-        check_after(table, batch.branch, recorded, snapshot_id, stop=journal.broken, sleep=sleep)
-        landed.append(_landed(table, attempt, snapshot_id))
-        journal.landed(landed[-1])
+        landed.append(_accepted(table, batch, attempt, snapshot_id, journal, sleep))
         remaining, tries = attempt.waiting, 0
+    if unanswered and remaining:
+        raise CommitUnknown(why)
     for group in remaining:
         given_up[group.group_id] = Verdict(
             answer=Answer.REPLAN, reason=f"not committed in {ATTEMPTS} attempts, the last time because {why}"
@@ -191,8 +214,18 @@ def _after(batch: Batch, landed: Sequence[Landed]) -> Batch:
     return replace(batch, last=batch.last - done, earlier=[*batch.earlier, *numbers])
 
 
-def _landed(table: IcebergTable, attempt: _Attempt, snapshot_id: int) -> Landed:
-    return Landed(
+def _accepted(
+    table: IcebergTable,
+    batch: Batch,
+    attempt: _Attempt,
+    snapshot_id: int,
+    journal: Journal,
+    sleep: Callable[[float], None],
+) -> Landed:
+    """A commit that is in the table, once it is checked."""
+    assert attempt.recorded is not None
+    check_after(table, batch.branch, attempt.recorded, snapshot_id, stop=journal.broken, sleep=sleep)
+    landed = Landed(
         commit_id=attempt.commit_id,
         snapshot_id=snapshot_id,
         parent_id=table.parent_of(snapshot_id),
@@ -200,6 +233,8 @@ def _landed(table: IcebergTable, attempt: _Attempt, snapshot_id: int) -> Landed:
         groups=[g.group_id for g in attempt.groups],
         delete_files_removed=len(attempt.removed),
     )
+    journal.landed(landed)
+    return landed
 
 
 def _judge(table: IcebergTable, batch: Batch, groups: Sequence[Ready]) -> _Attempt:

@@ -9,9 +9,11 @@ import logging
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -180,6 +182,61 @@ class Java:
                 return stream.read()
         finally:
             os.unlink(path)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+LOOKS = 5
+"""How often something is read before it is given up."""
+_FIRST_WAIT = 0.1
+"""Seconds before the second look; doubles from there."""
+_WORTH_ANOTHER_LOOK = {
+    *("RuntimeIOException", "UncheckedIOException", "IOException", "SocketException", "SocketTimeoutException"),
+    *("SdkClientException", "S3Exception", "ApiCallTimeoutException", "ConnectionClosedException", "EOFException"),
+    *("ServiceFailureException", "ServiceUnavailableException", "HttpHostConnectException", "NoHttpResponseException"),
+}
+_IN_VAIN = {
+    "NotFoundException",
+    "FileNotFoundException",
+    "NoSuchFileException",
+    "NoSuchKeyException",
+    "ForbiddenException",
+}
+
+
+def patient(read: Callable[P, R]) -> Callable[P, R]:
+    """For what only reads: storage and catalogs fail now and then, and Iceberg does not try again when the answer
+    breaks off."""
+
+    @wraps(read)
+    def again(*args: P.args, **kwargs: P.kwargs) -> R:
+        for number in range(LOOKS - 1):
+            try:
+                return read(*args, **kwargs)
+            except Py4JJavaError as error:
+                causes = set(_causes(error))
+                if causes & _IN_VAIN or not causes & _WORTH_ANOTHER_LOOK:
+                    raise
+            time.sleep(_FIRST_WAIT * 2**number)
+        return read(*args, **kwargs)
+
+    return again
+
+
+def _causes(error: Py4JJavaError) -> Iterator[str]:
+    """Simple class names of an error and of all that lies below it."""
+    cause = error.java_exception
+    while cause is not None:
+        yield str(cause.getClass().getSimpleName())
+        cause = cause.getCause()
+
+
+def is_missing(error: Py4JJavaError) -> bool:
+    """Whether an error only says that there is no such file or folder."""
+    return not _MISSING.isdisjoint(_causes(error))
+
+
+_MISSING = {"NotFoundException", "FileNotFoundException", "NoSuchFileException"}
 
 
 def error_class(error: Py4JJavaError) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from icepact.iceberg.java import Java, JavaError, error_class, error_line, root_cause
+from icepact.iceberg.java import Java, JavaError, error_class, error_line, patient, root_cause
 from icepact.iceberg.names import parse_levels, quote, show_name, table_parts
 from icepact.iceberg.session import build_session, check_session
 from icepact.iceberg.table import IcebergTable
@@ -63,6 +63,7 @@ class Lake:
             sql_name=quote((self.catalog, *parts)),
         )
 
+    @patient
     def _load(self, parts: tuple[str, ...], name: str) -> Any:
         namespace = self._namespace(parts[:-1])
         identifier = self.java.iceberg.catalog.TableIdentifier.of(namespace, parts[-1])

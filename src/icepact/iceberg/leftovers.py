@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 from pyspark.sql import functions as F
 
-from icepact.iceberg.java import JavaError
+from icepact.iceberg.java import JavaError, is_missing, patient
 from icepact.iceberg.table import IcebergTable
 
 DATA_PATH = "write.data.path"
 _CUSTOM_LOCATIONS = "write.location-provider.impl"
-_MISSING = {"NotFoundException", "FileNotFoundException", "NoSuchFileException"}
 _LISTS_PREFIXES = "org.apache.iceberg.io.SupportsPrefixOperations"
 
 
@@ -31,6 +30,7 @@ def run_folder(table: IcebergTable, run_id: str) -> str | None:
     return f"{base.rstrip('/')}/icepact-{run_id}"
 
 
+@patient
 def listed_files(table: IcebergTable, folder: str | None) -> dict[str, int]:
     """What is below a run's own folder, with its size; nothing where storage or table cannot be listed that way."""
     io = table.table.io()
@@ -40,7 +40,7 @@ def listed_files(table: IcebergTable, folder: str | None) -> dict[str, int]:
     try:
         listed = table.java.listed(io.listPrefix(f"{folder}/"))
     except JavaError as error:
-        if _is_missing(error):
+        if is_missing(error):
             return {}  # the run wrote nothing
         raise
     paths = table.java.texts(listed, table.java.method(info, "location"))
@@ -48,6 +48,7 @@ def listed_files(table: IcebergTable, folder: str | None) -> dict[str, int]:
     return {path: size or 0 for path, size in zip(paths, sizes, strict=True)}
 
 
+@patient
 def referenced(table: IcebergTable, run_id: str) -> frozenset[str]:
     """Files of a run that any snapshot of any branch refers to."""
     table.refresh()
@@ -87,16 +88,6 @@ def delete_leftovers(table: IcebergTable, folder: str | None, *, keep: frozenset
     referred to by no snapshot, now or later.
     """
     delete_files(table, unwanted(list(listed_files(table, folder)), keep))
-
-
-def _is_missing(error: JavaError) -> bool:
-    """Whether it only says that there is no such folder."""
-    cause = error.java_exception
-    while cause is not None:
-        if str(cause.getClass().getSimpleName()) in _MISSING:
-            return True
-        cause = cause.getCause()
-    return False
 
 
 def _name(path: str) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 from pyspark.java_gateway import ensure_callback_server_started
 
-from icepact.iceberg.java import Java, JavaError, error_class, error_line
+from icepact.iceberg.java import Java, JavaError, error_class, error_line, patient
 from icepact.iceberg.table import FACT_PREFIX, HeadView, IcebergTable
 from icepact.model.errors import CommitRefused, CommitUnknown, HeadMoved
 
@@ -116,6 +116,7 @@ def _only_appends(snapshot: Any) -> bool:
     )
 
 
+@patient
 def find_commit(table: IcebergTable, branch: str, commit_id: str, *, since: int) -> int | None:
     """The snapshot that carries a commit id, if one after `since` in the branch's history does."""
     table.refresh()

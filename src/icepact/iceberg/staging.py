@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
 
-from icepact.iceberg.java import Java
+from icepact.iceberg.java import Java, patient
 from icepact.iceberg.leftovers import DATA_PATH, run_folder
 from icepact.iceberg.scan import ScanTasks, described_files
 from icepact.iceberg.session import session_of
@@ -140,6 +140,7 @@ class Staging:
         """Stop all Spark jobs of this run."""
         self.table.session.sparkContext.cancelJobsWithTag(f"icepact-{self.run_id}")
 
+    @patient
     def written(self, files: Any) -> list[tuple[WrittenFile, FileDocument]]:
         """New files, each with what its footer on storage says, and as Iceberg's JSON has it."""
         specs = self.table.table.specs()
@@ -152,6 +153,7 @@ class Staging:
             found.append(self.stored(document))
         return found
 
+    @patient
     def stored(self, told: FileDocument) -> tuple[WrittenFile, FileDocument]:
         """A file as Iceberg's JSON describes it, with what its footer on storage says."""
         stored = self.table.table.io().newInputFile(told["file-path"])

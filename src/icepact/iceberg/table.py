@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from icepact.iceberg.java import Java, JavaError, error_line, quiet
+from icepact.iceberg.java import Java, JavaError, error_line, patient, quiet
 from icepact.iceberg.scan import ScanTasks, live_deletes
 from icepact.model.errors import BadInput, Unsupported
 from icepact.model.schema import primitive_types
@@ -143,6 +143,7 @@ class IcebergTable:
         """Table properties."""
         return self.java.mapping(self.table.properties())
 
+    @patient
     def refresh(self) -> None:
         """Read the newest metadata."""
         self.table.refresh()
@@ -169,6 +170,7 @@ class IcebergTable:
 
     # -- pinning ----------------------------------------------------------------------------------
 
+    @patient
     def pin(self, *, branch: str, where: str | None = None) -> TableState:
         """The newest snapshot of a branch as values, read once and in bulk."""
         snapshot = self.head(branch)
@@ -233,6 +235,7 @@ class IcebergTable:
 
     # -- looking at the head ----------------------------------------------------------------------
 
+    @patient
     def view(self, branch: str, paths: Sequence[str]) -> HeadView:
         """Refresh, and see what is live around these paths at the head."""
         self.refresh()
@@ -255,6 +258,7 @@ class IcebergTable:
             java_deletes=java_deletes,
         )
 
+    @patient
     def deletes_of(self, snapshot_id: int) -> Sequence[DeleteFile]:
         """All live deletes of a snapshot."""
         _, deletes = live_deletes(self.java, self.table, self.table.snapshot(snapshot_id))
@@ -278,6 +282,7 @@ class IcebergTable:
             snapshot = None if parent is None else self.table.snapshot(parent)
         return found
 
+    @patient
     def changed_paths(self, snapshot_id: int) -> tuple[list[str], list[str]]:
         """Data files that a snapshot removed, and those that it added."""
         snapshot = self.table.snapshot(snapshot_id)
@@ -286,6 +291,7 @@ class IcebergTable:
         removed = self.java.texts(self.java.listed(changes.removedDataFiles()), location)
         return removed, self.java.texts(self.java.listed(changes.addedDataFiles()), location)
 
+    @patient
     def tasks_of(self, snapshot_id: int, paths: Sequence[str]) -> Any:
         """Scan tasks of these files as a snapshot has them, Java's own list."""
         return ScanTasks.plan(self.java, self.table, snapshot_id).with_paths(paths).tasks
@@ -309,6 +315,7 @@ class IcebergTable:
         total = (self.table.snapshot(snapshot_id).summary() or {}).get("total-records")
         return None if total is None else int(total)
 
+    @patient
     def paths_in_position_deletes(self, snapshot_id: int, delete_paths: Sequence[str]) -> dict[str, set[str]]:
         """Which data files each of these position-delete files speaks of; one Spark job for all.
 

@@ -84,7 +84,14 @@ def apply(lake: Lake, plan: Plan, store: RecordStore, progress: Progress) -> Out
         run = Run(plan=plan, run_id=record.run_id, started_at=started, clock=time.monotonic(), claim=claim)
         progress.step("recorded")
         work = Work(table, run, store, watch, progress)
-        return _guarded(table, run, store, progress, lambda: work.carry_out(plan))
+
+        def carry_out() -> None:
+            try:
+                work.carry_out(plan)
+            finally:
+                _look_for_pending(table, run, store)
+
+        return _guarded(table, run, store, progress, carry_out)
 
 
 def resume(lake: Lake, record: RunRecord, store: RecordStore, progress: Progress) -> Outcome:
@@ -264,7 +271,7 @@ def _guarded(
     try:
         work()
     except BaseException as error:
-        certain = not isinstance(error, CommitUnknown | CommitBroken | RunLost) and run.attempt is None
+        certain = not isinstance(error, CommitUnknown | CommitBroken | RunLost) and not run.unsettled
         run.error = error_line(error)
         run.blamed = isinstance(error, Exception) and not isinstance(error, Cancelled | RunLost | TableBusy)
         if isinstance(error, Cancelled):

@@ -14,6 +14,7 @@ from icepact.commit.protocol import Batch, Ready, commit
 from icepact.execute.checkpoint import to_document
 from icepact.execute.rewriters.base import UnitResult
 from icepact.execute.run import execute, unit_ids, unit_of_path
+from icepact.iceberg.java import patient
 from icepact.iceberg.rows import compare_rows
 from icepact.iceberg.staging import Staging
 from icepact.iceberg.table import HeadView, IcebergTable
@@ -67,6 +68,15 @@ class Run:
     """How it ended, if that does not follow from its groups."""
 
     @property
+    def unsettled(self) -> bool:
+        """True if a commit of this very process may be in the table without anybody knowing."""
+        own = f"{self.run_id}/{self.claim.epoch}."
+        done = self.committed
+        return self.attempt is not None or any(
+            a.commit_id.startswith(own) and done.isdisjoint(a.groups) for a in self.pending
+        )
+
+    @property
     def attempts(self) -> list[Attempt]:
         """All commits whose end is not known."""
         return [*self.pending, *([self.attempt] if self.attempt else [])]
@@ -107,7 +117,7 @@ class Work:
             assert plan.snapshot_id is not None  # a table without a snapshot has no files to plan
             self._plan, self._reads = plan, what_is_read(plan)
             self._steps = {step.group_id: step for step in plan.steps}
-            self._staging = Staging(
+            self._staging = patient(Staging)(
                 self._table,
                 snapshot_id=plan.snapshot_id,
                 run_id=self._run.run_id,
@@ -256,9 +266,17 @@ class Work:
         self._run.attempt = None
         self._note(lambda: self._store.move(self._run.claim, Status.RUNNING, attempts=self._run.pending))
 
+    def unanswered(self) -> None:
+        """The attempt may have landed, or still land."""
+        assert self._run.attempt is not None
+        self._run.pending.append(replace(self._run.attempt, ended=True))
+        self._run.attempt = None
+        self._note(lambda: self._store.move(self._run.claim, Status.RUNNING, attempts=self._run.pending))
+
     def landed(self, landed: Landed) -> None:
         """The attempt is in the table, whether or not that can be recorded."""
         self._run.landed.append(landed)
+        self._run.pending = [a for a in self._run.pending if a.commit_id != landed.commit_id]
         self._run.attempt = None
         self._progress.step("landed")
         self._note(
