@@ -60,6 +60,8 @@ def test_a_table_from_health_to_rollback(icepact: Run, warehouse: Path) -> None:
     history = icepact("runs", "db.events", "--json", *there, env={"JAVA_HOME": "/nowhere"})
     assert [run["status"] for run in history.json["runs"]] == ["nothing-to-do", "committed"]
     assert history.json["runs"][1]["run_id"] == done.json["run_id"]
+    late = icepact("cancel", done.json["run_id"], *there)
+    assert (late.code, "has ended (committed): there is nothing to cancel" in late.err) == (2, True)
     assert history.json["runs"][1]["snapshots"] == done.json["snapshots"] == [done.json["snapshot_id"]]
 
     checked = icepact("verify", "db.events", "--run", done.json["run_id"], "--json", *there)

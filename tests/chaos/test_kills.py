@@ -19,7 +19,7 @@ def test_kills_at_every_step(compactor: Compactor, spark: SparkSession, table: s
     assert warehouse is not None
     start = 0
     reached = set()
-    for number, how in enumerate(named_kills()):
+    for number, how in enumerate(named_kills()[: len(STEPS)]):
         if number % 2 != version % 2:
             continue
         start = add_mess(spark, table, start)

@@ -1,10 +1,13 @@
 """Tables in S3, listed by a REST catalog; the client brings the S3 keys."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from icepact import Compactor
+from icepact.iceberg.leftovers import run_folder
+from icepact.model.run import RunRecord, Status
 from tests.support.servers.rest import RestCatalog
 from tests.support.servers.trial import configuration, try_out
 
@@ -21,3 +24,39 @@ def test_compaction(rest_catalog: RestCatalog, table: str, tmp_path: Path, versi
     assert not trial.inputs & trial.outputs
     assert rest_catalog.s3.unfinished_uploads() == set()
     assert table in compactor.tables()
+
+
+def test_uploads_of_a_dead_run_are_aborted(rest_catalog: RestCatalog, table: str, tmp_path: Path) -> None:
+    """Exactly those: another upload to the same table stays."""
+    compactor = Compactor(config=configuration(tmp_path, rest_catalog.properties), short=True)
+    try_out(compactor, table, version=2)
+    java_table = compactor._lake.table(table)
+    run_id = f"dead-{table}"
+    folder = run_folder(java_table, run_id)
+    assert folder is not None
+    compactor._store.begin(
+        RunRecord(
+            run_id=run_id,
+            catalog=compactor._lake.catalog,
+            table=table,
+            branch="main",
+            status=Status.RUNNING,
+            started_at=datetime.now(UTC),
+            uuid=java_table.uuid,
+            folder=folder,
+        )
+    )
+    server = rest_catalog.s3
+    base = folder.removeprefix(f"s3://{server.bucket}/")
+    keys = {f"{base}/day=1/half.parquet", f"{base.rpartition('/')[0]}/of-somebody-else.parquet"}
+    for key in keys:
+        server.client.create_multipart_upload(Bucket=server.bucket, Key=key)
+    assert server.unfinished_uploads() == keys
+    [found] = compactor.cleanup(table)
+    assert (found.uploads, found.deleted) == (1, False)
+    [swept] = [swept for swept in compactor.cleanup(table, delete=True) if swept.run_id == run_id]
+    assert (swept.uploads, swept.status) == (1, "abandoned")
+    [left] = server.unfinished_uploads()
+    assert left.endswith("of-somebody-else.parquet")
+    for upload in server.client.list_multipart_uploads(Bucket=server.bucket)["Uploads"]:
+        server.client.abort_multipart_upload(Bucket=server.bucket, Key=upload["Key"], UploadId=upload["UploadId"])

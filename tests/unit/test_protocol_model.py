@@ -65,7 +65,7 @@ from tests.support.states import make_policy
 
 HOSTS = ("here", "there")
 DAY1, DAY2 = DAYS
-EXAMPLES = int(os.environ.get("EXAMPLES", "200"))
+EXAMPLES = int(os.environ.get("EXAMPLES", "100"))
 """Of the search; `make chaos` plays more."""
 STEPS = 60
 """Events of one example."""
