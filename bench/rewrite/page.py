@@ -38,7 +38,7 @@ action; and from scale {cp_scale:g} on, (a) takes at most {cp:g} times as long a
 
 ## How it was measured
 
-- One Spark session on all cores, `local[*]`, serves both sides: the same JVM, the same heap, the same codec,
+- One Spark session on all cores, `local[*,4]`, serves both sides: the same JVM, the same heap, the same codec,
   the same target size. Both sides and the queries are run once on a tiny table of the same kind before
   anything is timed.
 - The sides and `cp` run in turn, and the turn begins with another one in every repeat. Before each run Java's

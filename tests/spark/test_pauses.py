@@ -70,7 +70,8 @@ def test_asleep_before_the_commit(
         [swept] = recovery.clean_up(compactor._lake, skewed, table=table, delete=True, now=later())
         assert (swept.status, swept.left_alone, len(swept.files)) == ("abandoned", False, 2)
     assert "failed run " in said["out"]
-    assert "is abandoned by now" in said["out"]
+    # its watch may be the first to notice, or the record store when it wants to commit
+    assert "is abandoned by now" in said["out"] or "lost the table" in said["out"]
     assert seen(spark, table) == before
     finish(compactor, spark, table)
 

@@ -234,9 +234,9 @@ def test_a_commit_under_way_is_known(store: RecordStore) -> None:
 def test_commits_are_added_up(store: RecordStore) -> None:
     claim = store.begin(run_record("r1"))
     second = replace(LANDED, commit_id="r1/0.2/1", snapshot_id=9, parent_id=8, groups=["g0003"])
-    for landed in (LANDED, second):
+    for landed in ([LANDED], [LANDED, second]):
         store.move(claim, Status.COMMITTING, attempts=[ATTEMPT])
-        store.move(claim, Status.RUNNING, attempts=(), landed=[landed])
+        store.move(claim, Status.RUNNING, attempts=(), landed=landed)
     record = store.run("r1")
     assert record is not None
     assert record.landed == (LANDED, second)

@@ -12,7 +12,7 @@ from icepact.model.errors import CommitBroken, CommitUnknown
 from icepact.model.run import Attempt
 from icepact.model.table import DeleteFile
 
-LOOKS = 5
+LOOKS = 2
 """How often the table is read before it is given up; the commit has landed, and must not go unchecked."""
 _FIRST_WAIT = 0.1
 

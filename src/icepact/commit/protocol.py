@@ -167,6 +167,8 @@ def commit(
                 unanswered.remove(earlier)
                 landed.append(_accepted(table, batch, earlier, snapshot_id, journal, sleep))
                 remaining = [g for g in remaining if g not in earlier.groups]
+        if not remaining:
+            break
         attempt = _judge(table, batch, remaining)
         journal.judged()
         given_up |= attempt.given_up

@@ -28,29 +28,49 @@ class Settled(StrEnum):
 
 
 def settle(
-    table: IcebergTable, attempt: Attempt, *, branch: str, landed: Sequence[Landed], outputs: frozenset[str]
-) -> Landed | Settled:
-    """The end of an attempt. `landed` are the commits that its run is known to have made, and `outputs` the files that
-    this one would have added.
+    table: IcebergTable,
+    attempts: Sequence[Attempt],
+    *,
+    branch: str,
+    landed: Sequence[Landed],
+    outputs: Mapping[str, frozenset[str]],
+) -> list[tuple[Attempt, Landed | Settled]]:
+    """What became of all attempts of one run. `landed` are the commits that it is known to have made, and `outputs` the
+    files of its groups.
 
-    Landed: its id is found in the history, or one of its files is referred to and no other commit of the run has
-    added it.
+    Landed: its id is found in the history; or files of its groups are referred to, and no other commit of the run has
+    added them.
     """
-    found = find_commit(table, branch, attempt.commit_id, since=attempt.head)
-    if found is not None:
+    found = [(attempt, _by_id(table, attempt, branch)) for attempt in attempts]
+    ends = [end for _, end in found if isinstance(end, Landed)]
+    known = {group for commit in [*landed, *ends] for group in commit.groups}
+    known |= {group for attempt, end in found if end is Settled.TAKEN_BACK for group in attempt.groups}
+    return [(attempt, end or _otherwise(table, attempt, branch, known, outputs)) for attempt, end in found]
+
+
+def _by_id(table: IcebergTable, attempt: Attempt, branch: str) -> Landed | Settled | None:
+    snapshot_id = find_commit(table, branch, attempt.commit_id, since=attempt.head)
+    if snapshot_id is None:
+        back = was_taken_back(table, attempt.commit_id, since=attempt.head)
+        return Settled.TAKEN_BACK if back else None
+    return Landed(
+        commit_id=attempt.commit_id,
+        snapshot_id=snapshot_id,
+        parent_id=table.parent_of(snapshot_id),
+        sequence_number=table.sequence_number_of(snapshot_id),
+        groups=attempt.groups,
+    )
+
+
+def _otherwise(
+    table: IcebergTable, attempt: Attempt, branch: str, known: set[str], outputs: Mapping[str, frozenset[str]]
+) -> Landed | Settled:
+    """What can be said of an attempt that no snapshot tells of: it may have landed and expired."""
+    files = referenced(table, attempt.run_id) if known.isdisjoint(attempt.groups) else frozenset[str]()
+    groups = [group for group in attempt.groups if outputs.get(group, frozenset()) & files]
+    if groups:
         return Landed(
-            commit_id=attempt.commit_id,
-            snapshot_id=found,
-            parent_id=table.parent_of(found),
-            sequence_number=table.sequence_number_of(found),
-            groups=attempt.groups,
-        )
-    if was_taken_back(table, attempt.commit_id, since=attempt.head):
-        return Settled.TAKEN_BACK
-    elsewhere = {group for commit in landed for group in commit.groups}
-    if elsewhere.isdisjoint(attempt.groups) and outputs & referenced(table, attempt.run_id):
-        return Landed(
-            commit_id=attempt.commit_id, snapshot_id=EXPIRED, parent_id=None, sequence_number=0, groups=attempt.groups
+            commit_id=attempt.commit_id, snapshot_id=EXPIRED, parent_id=None, sequence_number=0, groups=groups
         )
     if not appends_only_since(table, branch, attempt.head):
         return Settled.MOVED

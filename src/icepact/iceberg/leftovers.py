@@ -51,7 +51,7 @@ def listed_files(table: IcebergTable, folder: str | None) -> dict[str, int]:
 @patient
 def referenced(table: IcebergTable, run_id: str) -> frozenset[str]:
     """Files of a run that any snapshot of any branch refers to."""
-    table.refresh()
+    table.table.refresh()
     if table.table.operations().current().snapshots().isEmpty():  # a branch may have some where main has none
         return frozenset()
     table.session.sql(f"REFRESH TABLE {table.sql_name}")  # Spark has a cache of its own

@@ -119,7 +119,7 @@ def _only_appends(snapshot: Any) -> bool:
 @patient
 def find_commit(table: IcebergTable, branch: str, commit_id: str, *, since: int) -> int | None:
     """The snapshot that carries a commit id, if one after `since` in the branch's history does."""
-    table.refresh()
+    table.table.refresh()
     snapshot = table.head(branch) if table.has_branch(branch) else None
     while snapshot is not None and int(snapshot.snapshotId()) != since:
         if (snapshot.summary() or {}).get(COMMIT_ID) == commit_id:

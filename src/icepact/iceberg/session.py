@@ -85,7 +85,7 @@ def context_settings(extra: Mapping[str, str], *, short: bool = False) -> dict[s
     """What a SparkContext of ours is started with."""
     jars = ensure_jars()
     _, java_version = find_java()
-    master = extra.get("spark.master", "local[*]")
+    master = extra.get("spark.master", "local[*,4]")
     archive = archive_path(java_version, jars)
     options = ["-Djava.net.preferIPv4Stack=true", f"-Dlog4j2.configurationFile={_logging_file()}"]
     if archive.is_file():

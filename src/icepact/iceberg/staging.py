@@ -140,7 +140,6 @@ class Staging:
         """Stop all Spark jobs of this run."""
         self.table.session.sparkContext.cancelJobsWithTag(f"icepact-{self.run_id}")
 
-    @patient
     def written(self, files: Any) -> list[tuple[WrittenFile, FileDocument]]:
         """New files, each with what its footer on storage says, and as Iceberg's JSON has it."""
         specs = self.table.table.specs()

@@ -238,7 +238,7 @@ class IcebergTable:
     @patient
     def view(self, branch: str, paths: Sequence[str]) -> HeadView:
         """Refresh, and see what is live around these paths at the head."""
-        self.refresh()
+        self.table.refresh()
         snapshot = self.head(branch)
         if snapshot is None:
             raise BadInput(f"{self.name} has no snapshot on {branch} any more")

@@ -3,7 +3,7 @@
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -85,13 +85,9 @@ def apply(lake: Lake, plan: Plan, store: RecordStore, progress: Progress) -> Out
         progress.step("recorded")
         work = Work(table, run, store, watch, progress)
 
-        def carry_out() -> None:
-            try:
-                work.carry_out(plan)
-            finally:
-                _look_for_pending(table, run, store)
-
-        return _guarded(table, run, store, progress, carry_out)
+        return _guarded(
+            table, run, store, progress, lambda: _looked_after(table, run, store, lambda: work.carry_out(plan))
+        )
 
 
 def resume(lake: Lake, record: RunRecord, store: RecordStore, progress: Progress) -> Outcome:
@@ -111,7 +107,7 @@ def resume(lake: Lake, record: RunRecord, store: RecordStore, progress: Progress
     refuse_broken(store, table)
     with _held(store, table, record.run_id) as watch:
         progress.step("held")
-        settled = [(a, end_of(table, store, a, record.branch, record.landed)) for a in record.attempts]
+        settled = ends_of(table, store, record.attempts, record.branch, record.landed)
         for attempt, end in settled:
             if end is Settled.UNKNOWN:
                 raise CommitUnknown(
@@ -136,36 +132,50 @@ def resume(lake: Lake, record: RunRecord, store: RecordStore, progress: Progress
             for attempt, end in settled:
                 if isinstance(end, Landed):
                     _accept(table, run, store, attempt, end)
-            try:
-                _carry_on(table, run, store, work)
-            finally:
-                _look_for_pending(table, run, store)
+            back = {g for attempt, end in settled if end is Settled.TAKEN_BACK for g in attempt.groups}
+            _looked_after(table, run, store, lambda: _carry_on(table, run, store, work, not_again=back))
 
         return _guarded(table, run, store, progress, carry_on)
 
 
-def _look_for_pending(table: IcebergTable, run: Run, store: RecordStore) -> None:
-    """Commits of those who died may have landed after all: Java outlives its driver by a moment. If that cannot be
-    found out, they are still pending and keep their files."""
-    for attempt in list(run.pending):
-        try:
-            landed = end_of(table, store, attempt, run.plan.branch, run.landed)
-            if not isinstance(landed, Landed):
-                continue
-            _accept(table, run, store, attempt, landed)
-            _recall_committed(run, {c.unit_id: c.document for c in store.checkpoints(run.run_id)})
-            run.given_up = {group: verdict for group, verdict in run.given_up.items() if group not in landed.groups}
-        except Exception as error:
-            _log.warning("what became of commit %s is not known: %s", attempt.commit_id, error_line(error))
+def _looked_after(table: IcebergTable, run: Run, store: RecordStore, work: Callable[[], None]) -> None:
+    """Do the work, and look at its end what became of commits without an answer."""
+    try:
+        work()
+    except CommitUnknown:
+        _look_for_pending(table, run, store, own=True)
+        if not run.committed >= {step.group_id for step in run.plan.steps}:
+            raise
+    except BaseException:
+        _look_for_pending(table, run, store)
+        raise
+    else:
+        _look_for_pending(table, run, store)
+
+
+def _look_for_pending(table: IcebergTable, run: Run, store: RecordStore, *, own: bool = False) -> None:
+    """Commits of those who died, and our own without an answer, may have landed after all. If that cannot be found out,
+    they stay on record and keep their files. `own` if the last attempt has ended, too."""
+    if not run.attempts:
+        return
+    try:
+        for attempt, end in ends_of(table, store, run.attempts, run.plan.branch, run.landed):
+            if isinstance(end, Landed) and (own or attempt is not run.attempt):
+                _accept(table, run, store, attempt, end)
+                _recall_committed(run, {c.unit_id: c.document for c in store.checkpoints(run.run_id)})
+                run.given_up = {group: verdict for group, verdict in run.given_up.items() if group not in end.groups}
+    except CommitBroken:
+        raise
+    except Exception as error:
+        _log.warning("what became of the last commits of run %s is not known: %s", run.run_id, error_line(error))
 
 
 def _accept(table: IcebergTable, run: Run, store: RecordStore, attempt: Attempt, landed: Landed) -> None:
     """A commit that landed unseen is one of the run's, once it is checked."""
     check_unseen(table, store, run.plan.branch, attempt, landed)
-    run.landed.append(landed)
-    run.pending.remove(attempt)
+    run.accept(landed)
     status = Status.COMMITTING if run.attempt else Status.RUNNING
-    store.move(run.claim, status, attempts=run.attempts, landed=[landed])
+    store.move(run.claim, status, attempts=run.attempts, landed=run.landed)
 
 
 def check_unseen(table: IcebergTable, store: RecordStore, branch: str, attempt: Attempt, landed: Landed) -> None:
@@ -175,16 +185,26 @@ def check_unseen(table: IcebergTable, store: RecordStore, branch: str, attempt: 
         check_after(table, branch, attempt, landed.snapshot_id, stop=stop)
 
 
-def end_of(
-    table: IcebergTable, store: RecordStore, attempt: Attempt, branch: str, landed: Sequence[Landed]
-) -> Landed | Settled:
-    """What became of an attempt of a run that is known to have made these commits."""
-    outputs = outputs_of_groups(store.checkpoints(attempt.run_id), attempt.groups)
-    return settle(table, attempt, branch=branch, landed=landed, outputs=outputs)
+def ends_of(
+    table: IcebergTable, store: RecordStore, attempts: Sequence[Attempt], branch: str, landed: Sequence[Landed]
+) -> list[tuple[Attempt, Landed | Settled]]:
+    """What became of attempts of one run, which is known to have made these commits."""
+    if not attempts:
+        return []
+    checkpoints = store.checkpoints(attempts[0].run_id)
+    groups = {group for attempt in attempts for group in attempt.groups}
+    outputs = {group: outputs_of_groups(checkpoints, [group]) for group in groups}
+    return settle(table, attempts, branch=branch, landed=landed, outputs=outputs)
 
 
-def _carry_on(table: IcebergTable, run: Run, store: RecordStore, work: Work) -> None:
-    """Compare all groups with the head first: what changed since is planned again, what is gone is given up."""
+def _carry_on(
+    table: IcebergTable, run: Run, store: RecordStore, work: Work, *, not_again: Collection[str] = ()
+) -> None:
+    """Compare all groups with the head first: what changed since is planned again, what is gone is given up.
+
+    Files of the groups in `not_again` are part of a snapshot that was taken back: they get new ones, because that
+    snapshot's expiry may delete the old.
+    """
     plan = run.plan
     checkpoints = {c.unit_id: c.document for c in store.checkpoints(run.run_id)}
     _recall_committed(run, checkpoints)
@@ -199,7 +219,8 @@ def _carry_on(table: IcebergTable, run: Run, store: RecordStore, work: Work) -> 
 
     def finished(staging: Staging) -> Mapping[str, UnitResult]:
         found = {}
-        reads = what_is_read(again.plan)
+        steps = tuple(step for step in again.plan.steps if step.group_id not in not_again)
+        reads = what_is_read(replace(again.plan, steps=steps))
         for unit_id, document in checkpoints.items():
             if unit_id in reads and document.get("read") == reads[unit_id]:
                 result = recall(document, staging)
@@ -212,7 +233,7 @@ def _carry_on(table: IcebergTable, run: Run, store: RecordStore, work: Work) -> 
 
 def _recall_committed(run: Run, checkpoints: Mapping[str, Mapping[str, Any]]) -> None:
     """What was committed before the crash, for the outcome and for the clean-up, which must not touch it."""
-    committed = run.committed
+    committed = run.committed - run.written.keys()
     for step in run.plan.steps:
         if step.group_id in committed:
             run.written[step.group_id] = written_of(step, checkpoints)
@@ -347,11 +368,11 @@ def _clean_up(table: IcebergTable, run: Run, store: RecordStore) -> None:
     # a unit failed, or a task died on the way: its files are not known by name
     incomplete = len(run.written) < len(run.plan.steps) or not run.clean
     try:
-        for attempt in run.pending:  # it may be on its way, and makes our files part of the table when it arrives
-            settled = end_of(table, store, attempt, run.plan.branch, run.landed)
-            if isinstance(settled, Landed) or not over(settled, attempt):
+        # a commit may be on its way, and makes our files part of the table when it arrives
+        for attempt, end in ends_of(table, store, run.pending, run.plan.branch, run.landed):
+            if isinstance(end, Landed) or not over(end, attempt):
                 return  # left for `icepact cleanup`
-        if run.claim.epoch:
+        if run.claim.epoch or run.unheard:
             keep |= referenced(table, run.run_id)
         delete_files(table, sorted(known - keep))
         if incomplete:

@@ -14,7 +14,7 @@ from icepact.iceberg.leftovers import delete_files, listed_files, referenced, ru
 from icepact.iceberg.replace import roll_back
 from icepact.iceberg.rows import row_sum
 from icepact.iceberg.table import IcebergTable
-from icepact.maintain.applying import check_unseen, end_of, hold
+from icepact.maintain.applying import check_unseen, ends_of, hold
 from icepact.maintain.work import stop_the_table
 from icepact.model.errors import (
     BadInput,
@@ -144,6 +144,8 @@ def _sweep_folders(
         others = strangers(list(listed), _outputs(record, store))  # if there are none, nobody needs to ask the table
         keep = referenced(table, record.run_id) if others else frozenset(listed)
     files = unwanted(list(listed), keep)
+    if not files and strangers(list(listed), keep):
+        return _left_alone(record, f"{why}; a committed file is not recognised in the listing: nothing is deleted")
     uploads = sum(unfinished_uploads(table, folder) for folder in folders)
     if delete:
         delete_files(table, files)
@@ -201,8 +203,7 @@ def _ends_of(
 ) -> list[tuple[Attempt, Landed]] | str:
     """Commits of a dead run that landed unseen, or why its files cannot be touched yet."""
     found = []
-    for attempt in record.attempts:
-        end = end_of(table, store, attempt, record.branch, record.landed)
+    for attempt, end in ends_of(table, store, record.attempts, record.branch, record.landed):
         if isinstance(end, Landed):
             found.append((attempt, end))
         elif not over(end, attempt, now):
@@ -224,7 +225,7 @@ def _fence(
             end = Status.CANCELLED if record.cancel_asked else Status.ABANDONED
         else:
             end = Status.COMMITTED if _all_of_it(record, store, commits) else Status.PARTLY_COMMITTED
-        store.move(claim, end, attempts=(), landed=landed)
+        store.move(claim, end, attempts=(), landed=sorted(commits, key=lambda commit: commit.sequence_number))
     finally:
         store.release(lease)
     return _now(record, store), keep

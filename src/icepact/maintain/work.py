@@ -61,11 +61,21 @@ class Run:
     """The commit that is under way, or whose end nobody saw."""
     pending: list[Attempt] = field(default_factory=list)
     """Commits of processes that died, as long as they might still get into the table, or have got there unchecked."""
+    unheard: bool = False
+    """True if a commit of this process was not answered: what is in the table must be asked, not remembered."""
     error: str | None = None
     blamed: bool = False
     """True if the error speaks against the table: it is not just that somebody wanted the run to end."""
     status: Status | None = None
     """How it ended, if that does not follow from its groups."""
+
+    def accept(self, landed: Landed) -> None:
+        """A commit is in the table: one of those under way, whichever."""
+        self.landed.append(landed)
+        self.landed.sort(key=lambda commit: commit.sequence_number)
+        self.pending = [attempt for attempt in self.pending if attempt.commit_id != landed.commit_id]
+        if self.attempt is not None and self.attempt.commit_id == landed.commit_id:
+            self.attempt = None
 
     @property
     def unsettled(self) -> bool:
@@ -224,6 +234,8 @@ class Work:
         self._batches += 1
         committed = commit(self._table, self._staging, self._batch(), groups, self)
         self._run.given_up |= committed.given_up
+        for group in committed.groups & self._run.given_up.keys():  # it had landed already
+            del self._run.given_up[group]
 
     def _batch(self) -> Batch:
         plan, run = self._plan, self._run
@@ -257,7 +269,8 @@ class Work:
     def attempting(self, attempt: Attempt) -> None:
         """From here on the files may become part of the table any moment."""
         self._watch.check()
-        self._store.move(self._run.claim, Status.COMMITTING, attempts=[*self._run.pending, attempt])
+        run = self._run
+        self._store.move(run.claim, Status.COMMITTING, attempts=[*run.pending, attempt], landed=run.landed)
         self._run.attempt = attempt
         self._progress.step("attempting")
 
@@ -271,16 +284,17 @@ class Work:
         assert self._run.attempt is not None
         self._run.pending.append(replace(self._run.attempt, ended=True))
         self._run.attempt = None
+        self._run.unheard = True
         self._note(lambda: self._store.move(self._run.claim, Status.RUNNING, attempts=self._run.pending))
 
     def landed(self, landed: Landed) -> None:
         """The attempt is in the table, whether or not that can be recorded."""
-        self._run.landed.append(landed)
-        self._run.pending = [a for a in self._run.pending if a.commit_id != landed.commit_id]
-        self._run.attempt = None
+        self._run.accept(landed)
         self._progress.step("landed")
         self._note(
-            lambda: self._store.move(self._run.claim, Status.RUNNING, attempts=self._run.pending, landed=[landed])
+            lambda: self._store.move(
+                self._run.claim, Status.RUNNING, attempts=self._run.pending, landed=self._run.landed
+            )
         )
         self._progress.step("committed")
 

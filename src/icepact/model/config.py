@@ -25,7 +25,7 @@ class SparkSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    master: str = "local[*]"
+    master: str = "local[*,4]"
     conf: Mapping[str, Text] = Field(default_factory=dict, repr=False)
 
 

@@ -126,18 +126,15 @@ class SqlStore:
         to: Status,
         *,
         attempts: Sequence[Attempt] | None = None,
-        landed: Sequence[Landed] = (),
+        landed: Sequence[Landed] | None = None,
     ) -> None:
         """Go on to another state."""
         with self._writing() as connection:
             values: dict[str, Any] = {}
             if attempts is not None:
                 values["attempt"] = _attempts_document(attempts)
-            if landed:
-                found = connection.execute(
-                    select(RUNS.c.landed).where(RUNS.c.run_id == claim.run_id).with_for_update()
-                ).scalar()
-                values["landed"] = json.dumps([*json.loads(found or "[]"), *map(asdict, landed)])
+            if landed is not None:
+                values["landed"] = json.dumps([asdict(one) for one in landed])
             if not to.open:
                 values["finished_at"] = self._clock()
             self._change(connection, claim, to, values)

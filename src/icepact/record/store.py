@@ -27,12 +27,12 @@ class RecordStore(Protocol):
         to: Status,
         *,
         attempts: Sequence[Attempt] | None = None,
-        landed: Sequence[Landed] = (),
+        landed: Sequence[Landed] | None = None,
     ) -> None:
         """Go on to another state; RunLost if somebody took the run over, or if it cannot go there from where it is.
 
-        `attempts` are all whose end is not known from now on, unless it is left as it is; what landed is added to the
-        commits of the run.
+        `attempts` are all whose end is not known, and `landed` all commits of the run, from now on; null leaves them as
+        they are.
         """
         ...
 

@@ -44,7 +44,7 @@ class Trial:
 
 
 def configuration(
-    folder: Path, catalog: Mapping[str, str], *, master: str = "local[*]", conf: Mapping[str, str] | None = None
+    folder: Path, catalog: Mapping[str, str], *, master: str = "local[*,4]", conf: Mapping[str, str] | None = None
 ) -> Path:
     """An `icepact.yaml` with one catalog called `lake`, and a run history in the same folder."""
     document = {
