@@ -56,4 +56,7 @@ def manifests_agree(spark: SparkSession, table: str, *, unbounded: Mapping[str, 
         for key in ("lower-bounds", "upper-bounds"):
             assert missing <= theirs[key].keys(), "Iceberg does not know these bounds either"
             theirs[key] = {i: bound for i, bound in theirs[key].items() if i not in missing}
+        ours, all_starts = told.pop("split-offsets"), theirs.pop("split-offsets")
+        assert ours[0] == all_starts[0], path
+        assert set(ours) <= set(all_starts), "not every row group is a place to begin, but every place is a row group"
         assert told == theirs, path
