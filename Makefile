@@ -35,7 +35,7 @@ test: setup  ## all tests but the long forms
 	@$(BIN)/pytest
 
 matrix: setup  ## every combination of the before/after tests
-	@$(BIN)/pytest tests/spark -m "matrix or not matrix"
+	@$(BIN)/pytest tests/spark tests/chaos -m "matrix or not matrix"
 
 bench: setup  ## ratios against rivals, measured here and now
 	@$(BIN)/python -m bench --scale $(or $(SCALE),1) --write-docs

@@ -33,6 +33,7 @@ def test_a_store_that_fails(shore: Shore, number: int) -> None:
     assert entry["hit"], entry
 
 
+@pytest.mark.matrix
 def test_a_store_that_fails_most_of_the_time(shore: Shore) -> None:
     """No client is patient enough for this."""
     entry = shore.storage_trial(2, seed=7, rates=Rates(failed=0.4, dropped=0.4))
