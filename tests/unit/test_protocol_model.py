@@ -493,7 +493,7 @@ def stage(stores: None, monkeypatch: pytest.MonkeyPatch) -> None:
         settle: {"datetime": ModelTime, "referenced": model_table.referenced},
         applying: {
             **{"datetime": ModelTime, "secrets": tokens, "time": clock, "this_process": _this_process},
-            **{"Watch": Beating, "check_after": partial(after.check_after, sleep=_sleep)},
+            "Watch": Beating,
             **{name: getattr(model_table, name) for name in ("referenced", "delete_files", "run_folder")},
         },
         ending: {"time": clock},

@@ -1,7 +1,6 @@
 """The check after a commit: every delete that must still be live is, and the rows add up; otherwise back at once."""
 
 import hashlib
-import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -11,10 +10,6 @@ from icepact.iceberg.table import IcebergTable
 from icepact.model.errors import CommitBroken, CommitUnknown
 from icepact.model.run import Attempt
 from icepact.model.table import DeleteFile
-
-LOOKS = 2
-"""How often the table is read before it is given up; the commit has landed, and must not go unchecked."""
-_FIRST_WAIT = 0.1
 
 
 class _Found(NamedTuple):
@@ -37,7 +32,6 @@ def check_after(
     snapshot_id: int,
     *,
     stop: Callable[[str], None],
-    sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Raises CommitBroken if a commit did something else than it should; it is rolled back if nothing came since.
 
@@ -46,7 +40,7 @@ def check_after(
     """
     if not attempt.deletes:  # of an older version, which did not write down what to check
         return
-    found = _read(table, attempt, snapshot_id, sleep)
+    found = _read(table, attempt, snapshot_id)
     if found.deletes == attempt.deletes and not found.off:
         return
     wanted, live = attempt.deletes.partition(":")[0], found.deletes.partition(":")[0]
@@ -70,21 +64,15 @@ def check_after(
     )
 
 
-def _read(table: IcebergTable, attempt: Attempt, snapshot_id: int, sleep: Callable[[float], None]) -> _Found:
-    for number in range(LOOKS):
-        try:
-            parent = table.parent_of(snapshot_id)
-            before = table.total_rows(parent) if parent is not None and table.has_snapshot(parent) else None
-            after = table.total_rows(snapshot_id)
-            return _Found(
-                deletes=told(table.deletes_of(snapshot_id), since=attempt.deletes_since),
-                off=0 if before is None or after is None else after - before - attempt.added_rows,
-                parent=parent,
-            )
-        except Exception as error:
-            if number + 1 == LOOKS:
-                raise CommitUnknown(
-                    f"snapshot {snapshot_id} landed, but cannot be checked: {error_line(error)}"
-                ) from error
-            sleep(_FIRST_WAIT * 2**number)
-    raise AssertionError("unreachable")
+def _read(table: IcebergTable, attempt: Attempt, snapshot_id: int) -> _Found:
+    try:
+        parent = table.parent_of(snapshot_id)
+        before = table.total_rows(parent) if parent is not None and table.has_snapshot(parent) else None
+        after = table.total_rows(snapshot_id)
+        return _Found(
+            deletes=told(table.deletes_of(snapshot_id), since=attempt.deletes_since),
+            off=0 if before is None or after is None else after - before - attempt.added_rows,
+            parent=parent,
+        )
+    except Exception as error:
+        raise CommitUnknown(f"snapshot {snapshot_id} landed, but cannot be checked: {error_line(error)}") from error

@@ -21,7 +21,7 @@ from icepact.iceberg.replace import COMMIT_ID, find_commit, replace_files, was_t
 from icepact.iceberg.staging import FileDocument, Staging
 from icepact.iceberg.table import FACT_PREFIX, HeadView, IcebergTable
 from icepact.model.errors import CommitRefused, CommitUnknown, HeadMoved, IcepactError
-from icepact.model.run import Attempt, Landed, this_process
+from icepact.model.run import Attempt, Landed, groups_of, this_process
 from icepact.model.table import DataFile, DeleteFile, DeleteKind
 
 ATTEMPTS = 5
@@ -110,7 +110,7 @@ class Committed:
     @property
     def groups(self) -> frozenset[str]:
         """Groups that are in the table."""
-        return frozenset(group for landed in self.landed for group in landed.groups)
+        return groups_of(self.landed)
 
 
 @dataclass(slots=True)
@@ -165,7 +165,7 @@ def commit(
             snapshot_id = _found(table, batch, earlier)
             if snapshot_id is not None:
                 unanswered.remove(earlier)
-                landed.append(_accepted(table, batch, earlier, snapshot_id, journal, sleep))
+                landed.append(_accepted(table, batch, earlier, snapshot_id, journal))
                 remaining = [g for g in remaining if g not in earlier.groups]
         if not remaining:
             break
@@ -198,7 +198,7 @@ def commit(
         except CommitRefused:
             journal.refused()
             raise
-        landed.append(_accepted(table, batch, attempt, snapshot_id, journal, sleep))
+        landed.append(_accepted(table, batch, attempt, snapshot_id, journal))
         remaining, tries = attempt.waiting, 0
     if unanswered and remaining:
         raise CommitUnknown(why)
@@ -211,9 +211,8 @@ def commit(
 
 def _after(batch: Batch, landed: Sequence[Landed]) -> Batch:
     """The same batch once some of it is in the table."""
-    done = {group for commit in landed for group in commit.groups}
     numbers = [commit.sequence_number for commit in landed]
-    return replace(batch, last=batch.last - done, earlier=[*batch.earlier, *numbers])
+    return replace(batch, last=batch.last - groups_of(landed), earlier=[*batch.earlier, *numbers])
 
 
 def _accepted(
@@ -222,11 +221,10 @@ def _accepted(
     attempt: _Attempt,
     snapshot_id: int,
     journal: Journal,
-    sleep: Callable[[float], None],
 ) -> Landed:
     """A commit that is in the table, once it is checked."""
     assert attempt.recorded is not None
-    check_after(table, batch.branch, attempt.recorded, snapshot_id, stop=journal.broken, sleep=sleep)
+    check_after(table, batch.branch, attempt.recorded, snapshot_id, stop=journal.broken)
     landed = Landed(
         commit_id=attempt.commit_id,
         snapshot_id=snapshot_id,

@@ -7,7 +7,7 @@ from enum import StrEnum
 from icepact.iceberg.leftovers import referenced
 from icepact.iceberg.replace import appends_only_since, find_commit, was_taken_back
 from icepact.iceberg.table import IcebergTable
-from icepact.model.run import Attempt, Landed
+from icepact.model.run import Attempt, Landed, groups_of
 
 COMMIT_WINDOW = timedelta(minutes=35)
 """How long a commit may be on its way to the catalog at least: Iceberg's own limit for its retries, and the last one
@@ -43,8 +43,7 @@ def settle(
     """
     found = [(attempt, _by_id(table, attempt, branch)) for attempt in attempts]
     ends = [end for _, end in found if isinstance(end, Landed)]
-    known = {group for commit in [*landed, *ends] for group in commit.groups}
-    known |= {group for attempt, end in found if end is Settled.TAKEN_BACK for group in attempt.groups}
+    known = groups_of([*landed, *ends, *(attempt for attempt, end in found if end is Settled.TAKEN_BACK)])
     return [(attempt, end or _otherwise(table, attempt, branch, known, outputs)) for attempt, end in found]
 
 
@@ -63,7 +62,7 @@ def _by_id(table: IcebergTable, attempt: Attempt, branch: str) -> Landed | Settl
 
 
 def _otherwise(
-    table: IcebergTable, attempt: Attempt, branch: str, known: set[str], outputs: Mapping[str, frozenset[str]]
+    table: IcebergTable, attempt: Attempt, branch: str, known: frozenset[str], outputs: Mapping[str, frozenset[str]]
 ) -> Landed | Settled:
     """What can be said of an attempt that no snapshot tells of: it may have landed and expired."""
     files = referenced(table, attempt.run_id) if known.isdisjoint(attempt.groups) else frozenset[str]()

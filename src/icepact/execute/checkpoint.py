@@ -1,6 +1,6 @@
 """Finished units as documents, and back: a resumed run does not do them again."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -43,13 +43,16 @@ def written_of(step: RewriteFiles, documents: Mapping[str, Mapping[str, Any]]) -
 
 def outputs_of_groups(checkpoints: Iterable[Checkpoint], group_ids: Iterable[str]) -> frozenset[str]:
     """Files of groups, as far as checkpoints tell."""
-    wanted = set(group_ids)
-    return frozenset(
-        str(told["file-path"])
-        for checkpoint in checkpoints
-        if group_of(checkpoint.unit_id) in wanted
-        for told in checkpoint.document["files"]
-    )
+    files = outputs_by_group(checkpoints)
+    return frozenset(path for group in group_ids for path in files.get(group, ()))
+
+
+def outputs_by_group(checkpoints: Iterable[Checkpoint]) -> dict[str, frozenset[str]]:
+    """Files of every group, as far as checkpoints tell."""
+    files: dict[str, set[str]] = defaultdict(set)
+    for checkpoint in checkpoints:
+        files[group_of(checkpoint.unit_id)] |= {str(told["file-path"]) for told in checkpoint.document["files"]}
+    return {group: frozenset(paths) for group, paths in files.items()}
 
 
 def _as_described(told: Mapping[str, Any]) -> WrittenFile:

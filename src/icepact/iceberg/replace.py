@@ -1,5 +1,6 @@
 """The replace commit itself: the mechanism. What may be committed is decided in `commit`."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from pyspark.java_gateway import ensure_callback_server_started
@@ -120,13 +121,21 @@ def _only_appends(snapshot: Any) -> bool:
 def find_commit(table: IcebergTable, branch: str, commit_id: str, *, since: int) -> int | None:
     """The snapshot that carries a commit id, if one after `since` in the branch's history does."""
     table.table.refresh()
-    snapshot = table.head(branch) if table.has_branch(branch) else None
-    while snapshot is not None and int(snapshot.snapshotId()) != since:
+    for snapshot in _history(table, branch):
+        if int(snapshot.snapshotId()) == since:
+            return None
         if (snapshot.summary() or {}).get(COMMIT_ID) == commit_id:
             return int(snapshot.snapshotId())
+    return None
+
+
+def _history(table: IcebergTable, branch: str) -> Iterator[Any]:
+    """The snapshots of a branch, newest first, as far as they are known; none if there is no such branch any more."""
+    snapshot = table.head(branch) if table.has_branch(branch) else None
+    while snapshot is not None:
+        yield snapshot
         parent = snapshot.parentId()
         snapshot = None if parent is None else table.table.snapshot(parent)
-    return None
 
 
 def was_taken_back(table: IcebergTable, commit_id: str, *, since: int) -> bool:
@@ -143,14 +152,11 @@ def was_taken_back(table: IcebergTable, commit_id: str, *, since: int) -> bool:
 
 def appends_only_since(table: IcebergTable, branch: str, head: int) -> bool:
     """Whether a commit that is bound to this head would still be accepted: only appends came after it."""
-    snapshot = table.head(branch) if table.has_branch(branch) else None
-    while snapshot is not None:
+    for snapshot in _history(table, branch):
         if int(snapshot.snapshotId()) == head:
             return True
         if not _only_appends(snapshot):
             return False
-        parent = snapshot.parentId()
-        snapshot = None if parent is None else table.table.snapshot(parent)
     return False
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from icepact.commit.after import check_after
 from icepact.commit.judge import Answer
 from icepact.commit.settle import EXPIRED, Settled, over, settle
-from icepact.execute.checkpoint import outputs_of_groups, recall, written_of
+from icepact.execute.checkpoint import outputs_by_group, recall, written_of
 from icepact.execute.rewriters.base import UnitResult
 from icepact.iceberg.java import error_line
 from icepact.iceberg.lake import Lake
@@ -35,7 +35,7 @@ from icepact.model.errors import (
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
 from icepact.model.progress import Progress
-from icepact.model.run import Attempt, Failure, Landed, Lease, RunRecord, Status, this_process
+from icepact.model.run import Attempt, Failure, Landed, Lease, RunRecord, Status, groups_of, this_process
 from icepact.model.table import signature
 from icepact.record.store import RecordStore
 from icepact.record.watch import LEASE_SECONDS, Watch
@@ -132,7 +132,7 @@ def resume(lake: Lake, record: RunRecord, store: RecordStore, progress: Progress
             for attempt, end in settled:
                 if isinstance(end, Landed):
                     _accept(table, run, store, attempt, end)
-            back = {g for attempt, end in settled if end is Settled.TAKEN_BACK for g in attempt.groups}
+            back = groups_of(attempt for attempt, end in settled if end is Settled.TAKEN_BACK)
             _looked_after(table, run, store, lambda: _carry_on(table, run, store, work, not_again=back))
 
         return _guarded(table, run, store, progress, carry_on)
@@ -191,9 +191,7 @@ def ends_of(
     """What became of attempts of one run, which is known to have made these commits."""
     if not attempts:
         return []
-    checkpoints = store.checkpoints(attempts[0].run_id)
-    groups = {group for attempt in attempts for group in attempt.groups}
-    outputs = {group: outputs_of_groups(checkpoints, [group]) for group in groups}
+    outputs = outputs_by_group(store.checkpoints(attempts[0].run_id))
     return settle(table, attempts, branch=branch, landed=landed, outputs=outputs)
 
 

@@ -27,7 +27,7 @@ from icepact.model.errors import (
 )
 from icepact.model.plan import Plan
 from icepact.model.recovery import Checked, Swept
-from icepact.model.run import Attempt, Landed, RunRecord, Status, this_process
+from icepact.model.run import Attempt, Landed, RunRecord, Status, groups_of, this_process
 from icepact.record.store import RecordStore
 
 TASK_TIMEOUT = timedelta(hours=1)
@@ -181,7 +181,7 @@ def _listed(table: IcebergTable, folders: Sequence[str]) -> dict[str, int]:
 
 def _outputs(record: RunRecord, store: RecordStore) -> frozenset[str]:
     """What a run committed, as far as its checkpoints tell."""
-    groups = [group for landed in record.landed for group in landed.groups]
+    groups = groups_of(record.landed)
     return outputs_of_groups(store.checkpoints(record.run_id), groups) if groups else frozenset()
 
 
@@ -268,7 +268,7 @@ def _all_of_it(record: RunRecord, store: RecordStore, commits: Sequence[Landed])
         planned = {step.group_id for step in Plan.from_json(store.plan(record.run_id)).steps}
     except ValueError:  # not kept, or of another version
         return False
-    return planned <= {group for commit in commits for group in commit.groups}
+    return planned <= groups_of(commits)
 
 
 # -- looking back ---------------------------------------------------------------------------------

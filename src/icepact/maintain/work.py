@@ -23,7 +23,7 @@ from icepact.model.plan import Plan, RewriteFiles, Unit
 from icepact.model.policy import Proofs
 from icepact.model.progress import Progress
 from icepact.model.rewrite import Written
-from icepact.model.run import Attempt, Checkpoint, Claim, Failure, Landed, Status
+from icepact.model.run import Attempt, Checkpoint, Claim, Failure, Landed, Status, groups_of
 from icepact.model.table import DataFile, signature
 from icepact.record.store import RecordStore
 from icepact.record.watch import Watch
@@ -94,7 +94,7 @@ class Run:
     @property
     def committed(self) -> frozenset[str]:
         """Groups that are in the table."""
-        return frozenset(group for landed in self.landed for group in landed.groups)
+        return groups_of(self.landed)
 
     @property
     def outputs(self) -> frozenset[str]:

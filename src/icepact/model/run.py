@@ -7,7 +7,7 @@ compare-and-set, so that of two processes that want to move one run, one is told
 import os
 import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -170,6 +170,11 @@ class Landed:
     sequence_number: int
     groups: Sequence[str]
     delete_files_removed: int = 0
+
+
+def groups_of(commits: Iterable[Landed | Attempt]) -> frozenset[str]:
+    """All groups of some commits."""
+    return frozenset(group for commit in commits for group in commit.groups)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
