@@ -176,7 +176,7 @@ class DiskTrials:
         finally:
             disk.free()
         recover(compactor, table, recovery)
-        verdict = judge(compactor, compactor.spark, table, before, LocalFiles())
+        verdict = judge(compactor, compactor.spark, table, before, LocalFiles(), failing=True)
         told = driven.told
         said = driven.err.strip().splitlines()[-1:]
         return {

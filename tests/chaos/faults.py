@@ -169,7 +169,7 @@ def tried(
     verdict = None
     try:
         recover(compactor, table, recovery)
-        verdict = judge(compactor, compactor.spark, table, before, files)
+        verdict = judge(compactor, compactor.spark, table, before, files, failing=True)
         compactor.forgive(table)
     except ERRORS as raised:
         failed = told_of(raised)

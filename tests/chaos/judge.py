@@ -4,6 +4,7 @@ Rows are read by Spark's own reader; what is on storage is held against what any
 about nothing but its open runs and its leases.
 """
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -45,7 +46,7 @@ class Verdict:
     changed: int = 0
     """Rows with other values; 1 if it is only known that there are some."""
     leftovers: int = 0
-    """Files below the table's data folder that no snapshot refers to."""
+    """Files of the table that no snapshot refers to."""
     uploads: int = 0
     """Uploads to an object store that nobody finished."""
     stuck: int = 0
@@ -55,7 +56,8 @@ class Verdict:
     alarms: int = 0
     """Commits that were called broken and are not."""
     orphans: int = 0
-    """Manifests that no snapshot refers to. Iceberg writes them and names them: told, not judged."""
+    """Manifests and metadata that nothing refers to, where Iceberg may have failed to delete its own: told, not judged.
+    Elsewhere they are leftovers."""
 
     @property
     def clean(self) -> bool:
@@ -124,8 +126,11 @@ def recover(compactor: Compactor, table: str, recovery: str) -> None:
         clean_up_later(compactor, table)
 
 
-def judge(compactor: Compactor, spark: SparkSession, table: str, before: Look, files: Files) -> Verdict:
-    """Compare with what was there before; nobody may have written since but compactors."""
+def judge(
+    compactor: Compactor, spark: SparkSession, table: str, before: Look, files: Files, *, failing: bool = False
+) -> Verdict:
+    """Compare with what was there before; nobody may have written since but compactors. `failing` if storage was, or
+    the catalog: Iceberg deletes what it wrote for nothing, but asks only once."""
     after = look(compactor, spark, table)
     duplicated = sum((Counter({i: n for i, n in after.ids.items() if n > 1}) - before.ids).values())
     lost = sum((before.ids - after.ids).values())
@@ -137,32 +142,62 @@ def judge(compactor: Compactor, spark: SparkSession, table: str, before: Look, f
         duplicated=duplicated,
         resurrected=resurrected,
         changed=int(otherwise),
-        **left(compactor, spark, table, files),
+        **left(compactor, spark, table, files, failing=failing),
     )
 
 
 def left(
-    compactor: Compactor, spark: SparkSession, table: str, files: Files, *, of_writers_too: bool = True
+    compactor: Compactor,
+    spark: SparkSession,
+    table: str,
+    files: Files,
+    *,
+    of_writers_too: bool = True,
+    failing: bool = False,
 ) -> dict[str, int]:
     """What should not be there: by the names of a verdict. Writers that are refused may leave files of their own."""
     location = str(compactor._lake.table(table).table.location()).rstrip("/")
     referred = _names(spark, f"SELECT file_path FROM {table}.all_files")
-    manifests = _names(
-        spark, f"SELECT path FROM {table}.all_manifests UNION SELECT manifest_list FROM {table}.snapshots"
-    )
     stored = files.below(f"{location}/data")
     data = [path for path in stored if _name(path) not in referred]
     data = [path for path in data if of_writers_too or "/data/icepact-" in path]
-    avro = [p for p in files.below(f"{location}/metadata") if p.endswith(".avro") and _name(p) not in manifests]
+    beside = _beside(spark, table, files.below(f"{location}/metadata"))
+    judged = of_writers_too and not failing
     lease = compactor._store.lease(compactor._lake.table(table).uuid)
     return {
-        "leftovers": len(data),
+        "leftovers": len(data) + (len(beside) if judged else 0),
         "uploads": files.uploads(location),
         "stuck": len(compactor.runs(table, open_only=True)) + (lease is not None and not lease.owner.gone),
         "missing": len(referred - {_name(path) for path in stored}),
         "alarms": sum(f.signature == BROKEN for f in compactor._store.failures(compactor._lake.table(table).uuid)),
-        "orphans": len(avro),
+        "orphans": 0 if judged else len(beside),
     }
+
+
+def _beside(spark: SparkSession, table: str, metadata: Sequence[str]) -> list[str]:
+    """Manifests that no snapshot refers to, and metadata that is as new as what the table's log tells of, and not told
+    of there. What was cut off in the middle is nobody's."""
+    manifests = _names(
+        spark, f"SELECT path FROM {table}.all_manifests UNION SELECT manifest_list FROM {table}.snapshots"
+    )
+    log = _names(spark, f"SELECT file FROM {table}.metadata_log_entries")
+    oldest = min(log)  # names begin with a number of five digits
+    return [
+        path
+        for path in metadata
+        if (path.endswith(".avro") and _name(path) not in manifests)
+        or (path.endswith(".json") and _name(path) not in log and _name(path) >= oldest and not _cut_off(path))
+    ]
+
+
+def _cut_off(path: str) -> bool:
+    if not Path(path).is_file():
+        return False
+    try:
+        json.loads(Path(path).read_bytes())
+    except ValueError:
+        return True
+    return False
 
 
 def _names(spark: SparkSession, query: str) -> set[str]:

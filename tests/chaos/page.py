@@ -109,11 +109,16 @@ def _of_the_soak(cycles: Sequence[Mapping[str, Any]]) -> str:
 def _of_the_kills(hits: Sequence[Mapping[str, Any]]) -> str:
     named = sum("step" in entry["how"] for entry in hits)
     whole = sum(bool(entry["how"].get("whole")) for entry in hits)
-    orphans = sum(int(entry["orphans"] > 0) for entry in hits)
     recoveries = Counter(str(entry["recovery"]) for entry in hits)
     listed = " and ".join(f"{count} by {name}" for name, count in sorted(recoveries.items()))
-    return (
+    text = (
         f"Of {len(hits)} kills {named} came at named steps and {len(hits) - named} at random instants; {whole} took "
-        f"Java along in the same instant. Recovered: {listed}. After {orphans} of them Iceberg's own manifests of a "
-        "commit that never landed were there; see below."
+        f"Java along in the same instant. Recovered: {listed}."
     )
+    orphans = sum(int(entry["orphans"] > 0) for entry in hits)
+    if orphans:
+        text += (
+            f" The oldest of these trials did not judge manifests of commits that never landed, and after {orphans} of "
+            "them there were some: the clean-up did not know them then, and removes them now."
+        )
+    return text

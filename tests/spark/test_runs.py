@@ -12,10 +12,11 @@ from icepact import Compactor
 from icepact.commit import protocol
 from icepact.commit.settle import COMMIT_WINDOW
 from icepact.iceberg.leftovers import run_folder
-from icepact.maintain import recovery
+from icepact.maintain import applying, recovery
 from icepact.model.errors import BadInput, CommitUnknown, PermanentError, TableBusy
 from icepact.model.progress import UnitDone
 from icepact.model.run import Owner, RunRecord, Status, this_process
+from icepact.record.sql import SqlStore
 from tests.support.oracle import data_files, seen
 
 MADE_UP = datetime(2026, 1, 1, tzinfo=UTC)
@@ -395,6 +396,29 @@ def test_files_of_a_commit_that_may_still_land_stay(
     [swept] = recovery.clean_up(compactor._lake, compactor._store, table=table, delete=True, now=later)
     assert (swept.left_alone, swept.status, len(swept.files)) == (False, "abandoned", 1)
     assert on_storage(compactor, table, outcome.run_id) == []
+    assert seen(spark, table) == before
+
+
+def test_the_end_of_a_run_is_told_until_the_store_has_heard_it(
+    compactor: Compactor, spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = seen(spark, table)
+    finish = SqlStore.finish
+    told: list[str] = []
+
+    def fails_at_first(store: SqlStore, *args: Any, **kwargs: Any) -> None:
+        told.append("")
+        if len(told) > 2:
+            finish(store, *args, **kwargs)
+        if len(told) < 4:
+            raise BadInput("the run history cannot be used")  # the third time its answer is lost
+
+    monkeypatch.setattr(SqlStore, "finish", fails_at_first)
+    monkeypatch.setattr(applying, "_FIRST_WAIT", 0)
+    outcome = compactor.compact(table)
+    [record] = compactor.runs(table)
+    assert (outcome.status, record.status, len(told)) == (Status.COMMITTED, Status.COMMITTED, 4)
+    assert record.outcome is not None
     assert seen(spark, table) == before
 
 

@@ -486,9 +486,12 @@ def stores() -> Iterator[None]:
 def stage(stores: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """icepact's own code, with the model in place of Spark, Iceberg, storage, clock and processes."""
     tokens = SimpleNamespace(token_hex=lambda _: f"{STAGE.world.number:06x}{next(STAGE.world._tokens):04x}")
-    clock = SimpleNamespace(monotonic=lambda: (STAGE.world.now - NOON).total_seconds())
+    clock = SimpleNamespace(monotonic=lambda: (STAGE.world.now - NOON).total_seconds(), sleep=_sleep)
     for module, names in {
-        protocol: {"datetime": ModelTime, "judged": _judged, "this_process": _this_process},
+        protocol: {
+            **{"datetime": ModelTime, "judged": _judged, "this_process": _this_process},
+            "mark_of": lambda table, rewrite: "",  # what is left beside the data, the model does not know
+        },
         after: {"roll_back": _roll_back},
         settle: {"datetime": ModelTime, "referenced": model_table.referenced},
         applying: {

@@ -17,7 +17,7 @@ from icepact.commit.dangling import candidates, dangling, needs_content
 from icepact.commit.judge import Answer, Pinned, Verdict, judge
 from icepact.commit.settle import window
 from icepact.iceberg.java import error_line
-from icepact.iceberg.replace import COMMIT_ID, find_commit, replace_files, was_taken_back
+from icepact.iceberg.replace import COMMIT_ID, find_commit, mark_of, replace_files, was_taken_back
 from icepact.iceberg.staging import FileDocument, Staging
 from icepact.iceberg.table import FACT_PREFIX, HeadView, IcebergTable
 from icepact.model.errors import CommitRefused, CommitUnknown, HeadMoved, IcepactError
@@ -132,6 +132,10 @@ class _Attempt:
     """All deletes that go with the commit."""
     outputs: Any = None
     """Java's own data files."""
+    rewrite: Any = None
+    """Java's own commit, not yet made."""
+    mark: str = ""
+    """Of what it writes."""
     recorded: Attempt | None = None
     """As it was written down."""
 
@@ -310,6 +314,8 @@ def _prepare(table: IcebergTable, staging: Staging, batch: Batch, attempt: _Atte
         keep_after = batch.pinned_sequence if attempt.late else None
         attempt.dangling = _dangling(table, view, inputs, keep_after=keep_after)
         attempt.outputs = staging.java_files([document for g in attempt.groups for document in g.outputs])
+        attempt.rewrite = table.table.newRewrite()
+        attempt.mark = mark_of(table, attempt.rewrite)
     except IcepactError:
         raise
     except Exception as error:
@@ -329,6 +335,7 @@ def _recorded(table: IcebergTable, batch: Batch, attempt: _Attempt) -> Attempt:
         started_at=now,
         until=now + window(table.properties),
         maker=this_process(),
+        mark=attempt.mark,
         deletes_since=since,
         deletes=told(stay, since=since),
         added_rows=sum(g.rows_out - g.rows_in for g in attempt.groups),
@@ -391,6 +398,7 @@ def _replace(table: IcebergTable, batch: Batch, attempt: _Attempt) -> int:
     return replace_files(
         table,
         attempt.view,
+        attempt.rewrite,
         branch=batch.branch,
         pinned=batch.pinned_snapshot,
         inputs=sorted(attempt.inputs),

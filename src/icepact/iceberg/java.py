@@ -236,6 +236,12 @@ def is_missing(error: Py4JJavaError) -> bool:
     return not _MISSING.isdisjoint(_causes(error))
 
 
+def is_forbidden(error: Py4JJavaError) -> bool:
+    """Whether storage knows who asks, and does not let them."""
+    return not _FORBIDDEN.isdisjoint(_causes(error)) or "Status Code: 403" in str(error.java_exception)
+
+
+_FORBIDDEN = {"ForbiddenException", "AccessDeniedException", "AccessControlException"}
 _MISSING = {"NotFoundException", "FileNotFoundException", "NoSuchFileException"}
 
 

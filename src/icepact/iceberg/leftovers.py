@@ -1,6 +1,7 @@
 """The files of a run on storage: where they are, which of them the table refers to, and how the others go."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -30,22 +31,42 @@ def run_folder(table: IcebergTable, run_id: str) -> str | None:
     return f"{base.rstrip('/')}/icepact-{run_id}"
 
 
+class Stored(NamedTuple):
+    """A file on storage."""
+
+    path: str
+    size: int
+    written: int
+    """Milliseconds since 1970, by the clock of the storage."""
+
+
 @patient
-def listed_files(table: IcebergTable, folder: str | None) -> dict[str, int]:
-    """What is below a run's own folder, with its size; nothing where storage or table cannot be listed that way."""
+def stored_files(table: IcebergTable, folder: str) -> list[Stored]:
+    """What is below a folder; nothing where storage cannot be listed that way."""
     io = table.table.io()
-    if folder is None or not table.java.class_of(_LISTS_PREFIXES).isInstance(io):
-        return {}
+    if not table.java.class_of(_LISTS_PREFIXES).isInstance(io):
+        return []
     info = "org.apache.iceberg.io.FileInfo"
     try:
         listed = table.java.listed(io.listPrefix(f"{folder}/"))
     except JavaError as error:
         if is_missing(error):
-            return {}  # the run wrote nothing
+            return []  # nobody wrote anything
         raise
     paths = table.java.texts(listed, table.java.method(info, "location"))
     sizes = table.java.numbers(listed, table.java.method(info, "size"))
-    return {path: size or 0 for path, size in zip(paths, sizes, strict=True)}
+    times = table.java.numbers(listed, table.java.method(info, "createdAtMillis"))
+    return [Stored(path, size or 0, time or 0) for path, size, time in zip(paths, sizes, times, strict=True)]
+
+
+def listed_files(table: IcebergTable, folder: str | None) -> dict[str, int]:
+    """What is below a run's own folder, with its size; nothing if it has none."""
+    return {file.path: file.size for file in (stored_files(table, folder) if folder else ())}
+
+
+def may_delete(table: IcebergTable) -> bool:
+    """False if the table says that others may need files which its own snapshots do not refer to."""
+    return str(table.properties.get("gc.enabled", "true")).lower() != "false"
 
 
 @patient

@@ -43,9 +43,23 @@ class _BoundToHead:
         implements = ("org.apache.iceberg.SnapshotAncestryValidator",)
 
 
+def mark_of(table: IcebergTable, rewrite: Any) -> str:
+    """Folder and common word of the manifests that a commit writes; empty if this Iceberg keeps that to itself."""
+    fields = table.java.iceberg.common.DynFields.builder()
+    try:
+        word = fields.hiddenImpl(_PRODUCER, "commitUUID").defaultAlwaysNull().build().get(rewrite)
+        return str(table.table.operations().metadataFileLocation(word)) if word else ""
+    except JavaError:
+        return ""
+
+
+_PRODUCER = "org.apache.iceberg.SnapshotProducer"
+
+
 def replace_files(
     table: IcebergTable,
     view: HeadView,
+    rewrite: Any,
     *,
     branch: str,
     pinned: int,
@@ -57,7 +71,8 @@ def replace_files(
 ) -> int:
     """One atomic commit: inputs and dangling delete files out, outputs in. Returns the new snapshot's id.
 
-    `sequence` is the data sequence number of the outputs; without it they are as new as the snapshot.
+    `rewrite` is Java's own, of this table, new. `sequence` is the data sequence number of the outputs; without it they
+    are as new as the snapshot.
 
     Raises HeadMoved if it certainly did not land and should be judged again, CommitRefused if it
     certainly did not and never will, CommitUnknown if nobody can tell.
@@ -66,7 +81,7 @@ def replace_files(
     ensure_callback_server_started(java.gateway)
     # an expired pin, or one that a rollback took out of the history, says nothing about what came since
     known = table.has_snapshot(pinned) and table.is_ancestor(pinned, of=view.snapshot_id)
-    rewrite = table.table.newRewrite().validateFromSnapshot(pinned if known else view.snapshot_id)
+    rewrite.validateFromSnapshot(pinned if known else view.snapshot_id)
     rewrite.rewriteFiles(
         view.tasks.with_paths(inputs).data_files(),
         _delete_files(java, view, dangling, inputs),

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import count
 from typing import Any
 
 from icepact.commit.after import check_after
@@ -20,6 +21,7 @@ from icepact.iceberg.lake import Lake
 from icepact.iceberg.leftovers import delete_files, delete_leftovers, referenced, run_folder
 from icepact.iceberg.staging import Staging
 from icepact.iceberg.table import IcebergTable
+from icepact.iceberg.traces import traces
 from icepact.maintain.ending import outcome_of
 from icepact.maintain.looking import SET_ASIDE_AFTER
 from icepact.maintain.work import BROKEN, Run, Work, planned_again, stop_the_table, what_is_read
@@ -46,6 +48,10 @@ CHECKPOINTS_KEPT = timedelta(days=7)
 """After the end of a run."""
 _FIRST_PAUSE = timedelta(minutes=5)
 _LONGEST_PAUSE = timedelta(hours=6)
+_TIMES_TOLD = 5
+"""How often the end of a run is told to a store that fails: until then it counts as under way."""
+_FIRST_WAIT = 0.2
+"""Seconds before the second time; doubles from there."""
 _log = logging.getLogger("icepact")
 
 
@@ -173,6 +179,10 @@ def _look_for_pending(table: IcebergTable, run: Run, store: RecordStore, *, own:
 def _accept(table: IcebergTable, run: Run, store: RecordStore, attempt: Attempt, landed: Landed) -> None:
     """A commit that landed unseen is one of the run's, once it is checked."""
     check_unseen(table, store, run.plan.branch, attempt, landed)
+    try:  # whoever made it did not live to delete what it tried before
+        delete_files(table, list(traces(table, [attempt], lost=())))
+    except Exception as error:
+        _log.warning("leftovers of commit %s could not be deleted: %s", attempt.commit_id, error_line(error))
     run.accept(landed)
     status = Status.COMMITTING if run.attempt else Status.RUNNING
     store.move(run.claim, status, attempts=run.attempts, landed=run.landed)
@@ -325,15 +335,27 @@ def _end(table: IcebergTable, run: Run, store: RecordStore, progress: Progress, 
 
 def _finish(store: RecordStore, run: Run, outcome: Outcome) -> bool:
     """The table is as it is by now: a history that cannot be written does not change how the run ended."""
-    try:
-        ended = [replace(attempt, ended=True) for attempt in ([run.attempt] if run.attempt else [])]
-        store.finish(run.claim, outcome, landed=run.landed, attempts=[*run.pending, *ended])
-    except Exception as error:
-        _log.warning("the end of run %s could not be recorded: %s", run.run_id, error_line(error))
-        return False
+    ended = [replace(attempt, ended=True) for attempt in ([run.attempt] if run.attempt else [])]
+    for number in count():
+        try:
+            store.finish(run.claim, outcome, landed=run.landed, attempts=[*run.pending, *ended])
+            break
+        except Exception as error:
+            if isinstance(error, RunLost) and number and _has_ended(store, run, outcome):
+                break  # it had heard of it, and its answer was lost
+            if isinstance(error, RunLost) or number == _TIMES_TOLD - 1:
+                _log.warning("the end of run %s could not be recorded: %s", run.run_id, error_line(error))
+                return False
+            time.sleep(_FIRST_WAIT * 2**number)
     with suppress(IcepactError):
         store.forget(before=datetime.now(UTC) - CHECKPOINTS_KEPT)
     return True
+
+
+def _has_ended(store: RecordStore, run: Run, outcome: Outcome) -> bool:
+    """Whether the end of a run is on record, as this process told it."""
+    record = store.run(run.run_id)
+    return record is not None and (record.epoch, record.status) == (run.claim.epoch, outcome.status)
 
 
 def _remember_failures(table: IcebergTable, run: Run, store: RecordStore) -> None:

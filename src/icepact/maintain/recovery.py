@@ -1,19 +1,29 @@
 """After a run: cancel it, clean up what died, check a commit again, take it back."""
 
+import logging
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from icepact.commit.settle import EXPIRED, over
+from icepact.commit.settle import EXPIRED, Settled, over
 from icepact.execute.checkpoint import outputs_of_groups
 from icepact.execute.uploads import abort_uploads, unfinished_uploads
-from icepact.iceberg.java import JavaError, error_line
+from icepact.iceberg.java import JavaError, error_line, is_forbidden
 from icepact.iceberg.lake import Lake
-from icepact.iceberg.leftovers import delete_files, listed_files, referenced, run_folder, strangers, unwanted
+from icepact.iceberg.leftovers import (
+    delete_files,
+    listed_files,
+    may_delete,
+    referenced,
+    run_folder,
+    strangers,
+    unwanted,
+)
 from icepact.iceberg.replace import roll_back
 from icepact.iceberg.rows import row_sum
 from icepact.iceberg.table import IcebergTable
+from icepact.iceberg.traces import traces
 from icepact.maintain.applying import check_unseen, ends_of, hold
 from icepact.maintain.work import stop_the_table
 from icepact.model.errors import (
@@ -32,7 +42,9 @@ from icepact.record.store import RecordStore
 
 TASK_TIMEOUT = timedelta(hours=1)
 """A task that is not heard of for so long writes nothing any more."""
+_log = logging.getLogger("icepact")
 _MOST_RUNS = 10_000
+_Ends = Sequence[tuple[Attempt, Landed | Settled]]
 
 
 def dead(record: RunRecord, store: RecordStore, now: datetime | None = None) -> str | None:
@@ -108,23 +120,25 @@ def _sweep(table: IcebergTable, record: RunRecord, store: RecordStore, *, delete
     """End a dead run, or see that one has ended; then look at what it left."""
     why = f"it ended ({record.status})"
     keep: frozenset[str] | None = None
+    beside: dict[str, int] = {}
     if record.status.open:
         reason = dead(record, store, now) if record.status is not Status.FENCED else "a clean-up died over it"
         if reason is None:
             return None  # somebody works on it
         why = reason
     if record.status.open or record.attempts:  # of a process that died before, or rolled back
-        found = _ends_of(table, record, store, now)
-        if isinstance(found, str):
-            return _left_alone(record, f"{why}; {found}")
+        ends = _ends_of(table, record, store, now)
+        if isinstance(ends, str):
+            return _left_alone(record, f"{why}; {ends}")
+        beside = _beside(table, record, ends)
         if delete:
             try:
-                record, keep = (_fence if record.status.open else _settle)(table, record, store, found)
+                record, keep = (_fence if record.status.open else _settle)(table, record, store, ends, list(beside))
             except (RunLost, TableBusy) as error:
                 return _left_alone(record, str(error))
         else:
             keep = referenced(table, record.run_id)
-    return _sweep_folders(table, record, store, why, keep, delete=delete, now=now)
+    return _sweep_folders(table, record, store, why, keep, beside, delete=delete, now=now)
 
 
 def _sweep_folders(
@@ -133,11 +147,13 @@ def _sweep_folders(
     store: RecordStore,
     why: str,
     keep: frozenset[str] | None,
+    beside: Mapping[str, int],
     *,
     delete: bool,
     now: datetime,
 ) -> Swept | None:
-    """Delete what nobody needs, or only tell; nothing, if there is nothing to tell."""
+    """Delete what nobody needs, or only tell; nothing, if there is nothing to tell. `beside` are other files of the run
+    that go, or have gone by now."""
     folders = _folders(table, record)
     listed = _listed(table, folders)
     if keep is None:
@@ -147,6 +163,8 @@ def _sweep_folders(
     if not files and strangers(list(listed), keep):
         return _left_alone(record, f"{why}; a committed file is not recognised in the listing: nothing is deleted")
     uploads = sum(unfinished_uploads(table, folder) for folder in folders)
+    if (files or uploads) and not may_delete(table):
+        return _left_alone(record, f"{why}; the table has gc.enabled=false: nothing is deleted")
     if delete:
         delete_files(table, files)
         if uploads:
@@ -156,14 +174,14 @@ def _sweep_folders(
         if stayed:  # storage may refuse without a word
             return _left_alone(record, f"{why}; {len(stayed)} files could not be deleted, first {min(stayed)}")
         store.swept(record.run_id, now)
-    elif not files and not uploads and not record.status.open:
+    elif not files and not beside and not uploads and not record.status.open:
         return None
     return Swept(
         run_id=record.run_id,
         table=record.table,
         status=record.status.value,
-        files=files,
-        bytes=sum(listed[path] for path in files),
+        files=[*beside, *files],
+        bytes=sum(beside.values()) + sum(listed[path] for path in files),
         uploads=uploads,
         reason=why,
         deleted=delete,
@@ -198,28 +216,49 @@ def _left_alone(record: RunRecord, reason: str) -> Swept:
     )
 
 
-def _ends_of(
-    table: IcebergTable, record: RunRecord, store: RecordStore, now: datetime
-) -> list[tuple[Attempt, Landed]] | str:
-    """Commits of a dead run that landed unseen, or why its files cannot be touched yet."""
-    found = []
-    for attempt, end in ends_of(table, store, record.attempts, record.branch, record.landed):
-        if isinstance(end, Landed):
-            found.append((attempt, end))
-        elif not over(end, attempt, now):
+def _ends_of(table: IcebergTable, record: RunRecord, store: RecordStore, now: datetime) -> _Ends | str:
+    """What became of the commits of a dead run, or why its files cannot be touched yet."""
+    ends = ends_of(table, store, record.attempts, record.branch, record.landed)
+    for attempt, end in ends:
+        if isinstance(end, Settled) and not over(end, attempt, now):
             return f"its commit {attempt.commit_id} is not in the table, and {end}: nothing is deleted yet"
-    return found
+    return ends
+
+
+def _beside(table: IcebergTable, record: RunRecord, ends: _Ends) -> dict[str, int]:
+    """What the commits of a dead run left in the table's metadata."""
+    lost = {attempt.commit_id for attempt, end in ends if end in (Settled.MOVED, Settled.GONE)}
+    try:
+        return traces(table, [attempt for attempt, _ in ends], lost=lost)
+    except JavaError as error:
+        if not is_forbidden(error):
+            raise
+        _log.warning("manifests of run %s are not looked for: %s", record.run_id, error_line(error))
+        return {}
+
+
+def _delete_beside(table: IcebergTable, record: RunRecord, ends: _Ends, beside: Sequence[str]) -> None:
+    """As long as the attempts are on record: nobody else knows what belongs to them."""
+    delete_files(table, beside)
+    stayed = set(beside) & set(_beside(table, record, ends)) if beside else set[str]()
+    if stayed:  # storage may refuse without a word
+        raise PermanentError(f"{len(stayed)} files could not be deleted, first {min(stayed)}")
 
 
 def _fence(
-    table: IcebergTable, record: RunRecord, store: RecordStore, found: Sequence[tuple[Attempt, Landed]]
+    table: IcebergTable,
+    record: RunRecord,
+    store: RecordStore,
+    ends: _Ends,
+    beside: Sequence[str],
 ) -> tuple[RunRecord, frozenset[str]]:
     """Take a dead run so that nobody can commit for it any more, look once more what the table refers to, end it."""
     lease = hold(store, table, f"cleanup-{secrets.token_hex(4)}")
     try:
         claim = store.take(record, this_process(), to=Status.FENCED)
-        landed = _checked(table, record, store, found)
+        landed = _checked(table, record, store, ends)
         keep = referenced(table, record.run_id)
+        _delete_beside(table, record, ends, beside)
         commits = [*record.landed, *landed]
         if not commits:
             end = Status.CANCELLED if record.cancel_asked else Status.ABANDONED
@@ -232,10 +271,16 @@ def _fence(
 
 
 def _settle(
-    table: IcebergTable, record: RunRecord, store: RecordStore, found: Sequence[tuple[Attempt, Landed]]
+    table: IcebergTable,
+    record: RunRecord,
+    store: RecordStore,
+    ends: _Ends,
+    beside: Sequence[str],
 ) -> tuple[RunRecord, frozenset[str]]:
     """The same for a run that ended without knowing what became of a commit."""
-    store.settled(record, attempts=(), landed=_checked(table, record, store, found))
+    landed = _checked(table, record, store, ends)
+    _delete_beside(table, record, ends, beside)
+    store.settled(record, attempts=(), landed=landed)
     return _now(record, store), referenced(table, record.run_id)
 
 
@@ -245,12 +290,12 @@ def _now(record: RunRecord, store: RecordStore) -> RunRecord:
     return found
 
 
-def _checked(
-    table: IcebergTable, record: RunRecord, store: RecordStore, found: Sequence[tuple[Attempt, Landed]]
-) -> list[Landed]:
+def _checked(table: IcebergTable, record: RunRecord, store: RecordStore, ends: _Ends) -> list[Landed]:
     """Commits that landed unseen are checked as any other; without those that were broken and could be rolled back."""
     kept = []
-    for attempt, landed in found:
+    for attempt, landed in ends:
+        if isinstance(landed, Settled):
+            continue
         try:
             check_unseen(table, store, record.branch, attempt, landed)
         except CommitBroken as error:

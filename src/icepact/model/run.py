@@ -152,6 +152,9 @@ class Attempt:
     maker: Owner | None = None
     ended: bool = False
     """True if its maker saw it end, without an answer."""
+    mark: str = ""
+    """A folder and a word: manifests of the attempt are in the one and have the other in their names. Empty if Iceberg
+    does not tell."""
 
     @property
     def run_id(self) -> str:
