@@ -1,0 +1,321 @@
+"""The census of a table: every live file as numbers in columns, without its path.
+
+A sheet holds the files of one manifest. Manifests never change, so that sheets can be kept: a table that gained a
+manifest costs one sheet. Whatever is decided about partitions is decided from the census; paths are looked up only for
+the partitions that are chosen.
+"""
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from icepact.model.table import DataFile, DeleteFile, DeleteKind, Partition, PartitionSpec, TableState
+
+Ints = npt.NDArray[np.int64]
+KINDS = tuple(DeleteKind)
+"""In the order of their numbers in sheets."""
+_COLUMNS = ("place", "size", "rows", "number", "row_groups", "key", "kind")
+_FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Sheet:
+    """The live files of one manifest, in its order: columns of equal length."""
+
+    spec_id: int
+    deletes: bool
+    """True for delete files."""
+    partitions: tuple[Partition, ...]
+    place: Ints
+    """Of each file: its partition, as an index."""
+    size: Ints
+    """Bytes; of the blob for a deletion vector."""
+    rows: Ints
+    """Records."""
+    number: Ints
+    """Data sequence number; 0 on format version 1."""
+    row_groups: Ints
+    """Places where readers may begin, at least 1."""
+    key: Ints
+    """Hash of the file's path; for delete files, of the data file that it is bound to, and 0 if it is to none."""
+    kind: Ints
+    """Of delete files: an index into `KINDS`; 0 for data files."""
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    def to_bytes(self) -> bytes:
+        """The sheet as it is kept."""
+        head = {
+            "format": _FORMAT,
+            "spec_id": self.spec_id,
+            "deletes": self.deletes,
+            "partitions": self.partitions,
+            "files": len(self),
+        }
+        told = json.dumps(head).encode()
+        columns = b"".join(getattr(self, name).astype("<i8").tobytes() for name in _COLUMNS)
+        return zlib.compress(len(told).to_bytes(4, "little") + told + columns, 1)
+
+    @staticmethod
+    def from_bytes(document: bytes) -> "Sheet | None":
+        """A sheet as it was; null if it is of another format, or broken: then it is made anew."""
+        try:
+            content = zlib.decompress(document)
+            at = 4 + int.from_bytes(content[:4], "little")
+            head = json.loads(content[4:at])
+            if head["format"] != _FORMAT:
+                return None
+            columns = np.frombuffer(content, "<i8", offset=at).astype(np.int64).reshape(len(_COLUMNS), head["files"])
+            return Sheet(
+                spec_id=head["spec_id"],
+                deletes=head["deletes"],
+                partitions=tuple(tuple(values) for values in head["partitions"]),
+                **dict(zip(_COLUMNS, columns, strict=True)),
+            )
+        except (ValueError, LookupError, TypeError, zlib.error):
+            return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Census:
+    """All live files of one snapshot."""
+
+    specs: Mapping[int, PartitionSpec]
+    sheets: Sequence[Sheet]
+
+    @cached_property
+    def places(self) -> list[tuple[int, Partition]]:
+        """Partitions with data files, by spec, in a fixed order."""
+        found = {(s.spec_id, p) for s in self.sheets if not s.deletes for p in s.partitions}
+        return sorted(found, key=lambda key: (key[0], [(v is not None, str(v)) for v in key[1]]))
+
+    @cached_property
+    def _index(self) -> dict[tuple[int, Partition], int]:
+        return {place: at for at, place in enumerate(self.places)}
+
+    def _column(self, name: str, *, deletes: bool) -> Ints:
+        columns = [getattr(s, name) for s in self.sheets if s.deletes is deletes]
+        return np.concatenate(columns) if columns else np.zeros(0, np.int64)
+
+    def _places_of(self, *, deletes: bool) -> Ints:
+        """Of each file: an index into `places`; -1 for deletes of partitions that no data file is in."""
+        columns = []
+        for sheet in self.sheets:
+            if sheet.deletes is deletes:
+                table = [self._index.get((sheet.spec_id, p), -1) for p in sheet.partitions]
+                columns.append(np.array(table or [0], np.int64)[sheet.place])
+        return np.concatenate(columns) if columns else np.zeros(0, np.int64)
+
+    # -- data files -------------------------------------------------------------------------------
+
+    @cached_property
+    def place(self) -> Ints:
+        """Of each data file: an index into `places`."""
+        return self._places_of(deletes=False)
+
+    @cached_property
+    def size(self) -> Ints:
+        """Bytes of each data file."""
+        return self._column("size", deletes=False)
+
+    @cached_property
+    def rows(self) -> Ints:
+        """Records of each data file, deleted ones included."""
+        return self._column("rows", deletes=False)
+
+    @cached_property
+    def number(self) -> Ints:
+        """Data sequence number of each data file."""
+        return self._column("number", deletes=False)
+
+    @cached_property
+    def row_groups(self) -> Ints:
+        """Places where readers may begin, of each data file."""
+        return self._column("row_groups", deletes=False)
+
+    @cached_property
+    def _key(self) -> Ints:
+        return self._column("key", deletes=False)
+
+    @cached_property
+    def oldest(self) -> Ints:
+        """Of each place: the smallest sequence number of its data files."""
+        found = np.full(len(self.places), np.iinfo(np.int64).max)
+        np.minimum.at(found, self.place, self.number)
+        return found
+
+    @cached_property
+    def newest(self) -> Ints:
+        """Of each place: the largest sequence number of its data files."""
+        found = np.zeros(len(self.places), np.int64)
+        np.maximum.at(found, self.place, self.number)
+        return found
+
+    def sums(self, values: npt.NDArray[Any] | None = None, *, where: npt.NDArray[np.bool_] | None = None) -> Ints:
+        """Of each place: how many of its data files there are, or the sum of a column over them."""
+        place = self.place if where is None else self.place[where]
+        if values is None:
+            return np.bincount(place, minlength=len(self.places)).astype(np.int64)
+        weights = values if where is None else values[where]
+        found = np.zeros(len(self.places), np.int64)
+        np.add.at(found, place, weights)  # exact where floating-point weights would not be
+        return found
+
+    # -- deletes ----------------------------------------------------------------------------------
+
+    @cached_property
+    def deletes(self) -> "Deletes":
+        """All delete files, and where they apply."""
+        return Deletes(self)
+
+
+class Deletes:
+    """The delete files of a census.
+
+    A delete applies to a place if it can apply to one of its files, by the rules of the format: a deletion vector or a
+    delete bound to a file applies to that file; others to the files of their partition that are old enough, equality
+    deletes of an unpartitioned spec to those of every partition.
+    """
+
+    def __init__(self, census: Census) -> None:
+        self._census = census
+        column = census._column
+        self.kind = column("kind", deletes=True)
+        self.records = column("rows", deletes=True)
+        self.number = column("number", deletes=True)
+        self._key = column("key", deletes=True)
+        self._place = census._places_of(deletes=True)
+        spec = [np.full(len(s), s.spec_id, np.int64) for s in census.sheets if s.deletes]
+        self._spec = np.concatenate(spec) if spec else np.zeros(0, np.int64)
+        self._equality = self.kind == KINDS.index(DeleteKind.EQUALITY)
+        unpartitioned = [number for number, spec in census.specs.items() if spec.unpartitioned]
+        self._everywhere = self._equality & np.isin(self._spec, unpartitioned)
+        self._bound = ~self._equality & (self._key != 0)
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @cached_property
+    def _files(self) -> Ints:
+        """Of each delete that is bound to a file: that data file's index; -1 if it is not live or too new."""
+        census = self._census
+        found = np.full(len(self), -1, np.int64)
+        if not len(census._key) or not self._bound.any():
+            return found
+        order = np.argsort(census._key, kind="stable")
+        at = np.searchsorted(census._key[order], self._key[self._bound])
+        files = order[np.minimum(at, len(order) - 1)]
+        fits = census._key[files] == self._key[self._bound]
+        fits &= census.number[files] <= self.number[self._bound]
+        found[self._bound] = np.where(fits, files, -1)
+        return found
+
+    @cached_property
+    def applied(self) -> npt.NDArray[np.bool_]:
+        """Of each delete: whether it applies to any live file. Those that do not are dangling."""
+        census = self._census
+        if not len(census.size):
+            return np.zeros(len(self), np.bool_)
+        here = self._place >= 0
+        oldest = np.where(here, census.oldest[np.maximum(self._place, 0)], np.iinfo(np.int64).max)
+        oldest = np.where(self._everywhere, census.number.min(), oldest)
+        reaches = np.where(self._equality, oldest < self.number, oldest <= self.number)
+        return np.where(self._bound, self._files >= 0, reaches)
+
+    def per_place(self, kind: DeleteKind, *, records: bool = False) -> Ints:
+        """Of each place: how many deletes of a kind apply to it, or how many records they have."""
+        census = self._census
+        found = np.zeros(len(census.places), np.int64)
+        mine = (self.kind == KINDS.index(kind)) & self.applied
+        worth = self.records if records else np.ones(len(self), np.int64)
+        local = mine & ~self._everywhere
+        place = np.where(self._bound, census.place[np.maximum(self._files, 0)] if len(census.place) else 0, self._place)
+        np.add.at(found, place[local], worth[local])
+        anywhere = mine & self._everywhere
+        if anywhere.any():  # those that are newer than the place's oldest file
+            order = np.argsort(self.number[anywhere], kind="stable")
+            numbers, values = self.number[anywhere][order], worth[anywhere][order]
+            after = np.concatenate([np.cumsum(values[::-1])[::-1], [0]])
+            found += after[np.searchsorted(numbers, census.oldest, side="right")]
+        return found
+
+    def touched(self, files: Ints) -> npt.NDArray[np.bool_]:
+        """Of these data files, by index: whether any delete applies to each."""
+        census = self._census
+        found = np.isin(files, self._files[self._files >= 0])
+        place, number = census.place[files], census.number[files]
+        loose = ~self._bound
+        for equality in (False, True):
+            some = loose & (self._equality == equality) & ~self._everywhere & (self._place >= 0)
+            newest = np.full(len(census.places), -1, np.int64)
+            np.maximum.at(newest, self._place[some], self.number[some])
+            found |= newest[place] > number if equality else newest[place] >= number
+        if self._everywhere.any():
+            found |= self.number[self._everywhere].max() > number
+        return found
+
+
+def census_of(state: TableState) -> Census:
+    """The census of a table whose files have been looked up already, such as those that a row filter selects."""
+    data: dict[int, list[DataFile]] = {}
+    for file in state.files:
+        data.setdefault(file.spec_id, []).append(file)
+    deletes: dict[int, list[DeleteFile]] = {}
+    for delete in state.deletes:
+        deletes.setdefault(delete.spec_id, []).append(delete)
+    return Census(
+        specs=state.specs,
+        sheets=[
+            *(_data_sheet(spec_id, files) for spec_id, files in sorted(data.items())),
+            *(_delete_sheet(spec_id, files) for spec_id, files in sorted(deletes.items())),
+        ],
+    )
+
+
+def _data_sheet(spec_id: int, files: Sequence[DataFile]) -> Sheet:
+    partitions = {partition: at for at, partition in enumerate({f.partition: None for f in files})}
+    return Sheet(
+        spec_id=spec_id,
+        deletes=False,
+        partitions=tuple(partitions),
+        place=_ints(partitions[f.partition] for f in files),
+        size=_ints(f.size for f in files),
+        rows=_ints(f.rows for f in files),
+        number=_ints(f.sequence_number for f in files),
+        row_groups=_ints(len(f.row_groups) or 1 for f in files),
+        key=_ints(_hash(f.path) for f in files),
+        kind=np.zeros(len(files), np.int64),
+    )
+
+
+def _delete_sheet(spec_id: int, files: Sequence[DeleteFile]) -> Sheet:
+    partitions = {partition: at for at, partition in enumerate({f.partition: None for f in files})}
+    return Sheet(
+        spec_id=spec_id,
+        deletes=True,
+        partitions=tuple(partitions),
+        place=_ints(partitions[f.partition] for f in files),
+        size=_ints(f.size for f in files),
+        rows=_ints(f.records for f in files),
+        number=_ints(f.sequence_number for f in files),
+        row_groups=np.ones(len(files), np.int64),
+        key=_ints(_hash(f.referenced) if f.referenced is not None else 0 for f in files),
+        kind=_ints(KINDS.index(f.kind) for f in files),
+    )
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.fromiter(values, np.int64)
+
+
+def _hash(path: str) -> int:
+    """Never 0, which stands for no path."""
+    return int.from_bytes(blake2b(path.encode(), digest_size=8).digest(), "little", signed=True) or 1
