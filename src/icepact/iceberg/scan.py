@@ -165,7 +165,7 @@ def _data_file(
     key = file["spec-id"], told
     partition = shared.get(key)  # one tuple per partition, not per file
     if partition is None:
-        partition = shared[key] = _partition(told)
+        partition = shared[key] = partition_values(told)
     references = task.get("delete-file-references")
     return DataFile(
         file["file-path"],
@@ -181,7 +181,7 @@ def _data_file(
     )
 
 
-def _partition(values: Sequence[Any]) -> Partition:
+def partition_values(values: Sequence[Any]) -> Partition:
     """Comparable values: NaN must equal itself, or a delete would not be found to apply to its own partition."""
     return tuple(["NaN" if value != value else value for value in values])
 
@@ -225,7 +225,7 @@ def _delete_file(file: Mapping[str, Any], number: int) -> DeleteFile:
         size=file.get("content-size-in-bytes") or file["file-size-in-bytes"],
         records=file["record-count"],
         spec_id=file["spec-id"],
-        partition=_partition(file.get("partition", ())),
+        partition=partition_values(file.get("partition", ())),
         sequence_number=number,
         referenced=file.get("referenced-data-file"),
         format=file["file-format"].lower(),

@@ -1,0 +1,93 @@
+"""The census read from manifests is that of the files a scan finds."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from icepact import Compactor
+from icepact.iceberg.census import read_census
+from icepact.iceberg.table import IcebergTable
+from icepact.model.census import Census, Sheet, census_of
+from icepact.model.table import DeleteKind
+from tests.support.messy import equality_delete
+
+
+def compared(census: Census) -> dict[Any, list[int]]:
+    """All that can be said of partitions."""
+    columns = [
+        census.sums(),
+        census.sums(census.size),
+        census.sums(census.rows),
+        census.sums(census.row_groups),
+        census.oldest,
+        census.newest,
+        *(census.deletes.per_place(kind) for kind in DeleteKind),
+        *(census.deletes.per_place(kind, records=True) for kind in DeleteKind),
+    ]
+    return {place: [int(column[at]) for column in columns] for at, place in enumerate(census.places)}
+
+
+def read(table: IcebergTable, kept: dict[str, Sheet]) -> Census:
+    """With what was kept of earlier times."""
+    table.refresh()
+    return read_census(
+        table,
+        table.head("main"),
+        known=lambda paths: {path: kept[path] for path in paths if path in kept},
+        keep=kept.update,
+    )
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_manifests_tell_the_same_as_a_scan(
+    compactor: Compactor, spark: SparkSession, namespace: str, version: int
+) -> None:
+    name = f"{namespace}.t"
+    spark.sql(
+        f"CREATE TABLE {name} (id bigint, day date, kind string, raw binary) USING iceberg"
+        f" PARTITIONED BY (day, truncate(2, raw)) TBLPROPERTIES ('format-version' = '{version}',"
+        " 'write.delete.mode' = 'merge-on-read', 'write.distribution-mode' = 'none')"
+    )
+    rows = spark.range(0, 400, 1, 4).selectExpr(
+        "id",
+        "if(id % 9 = 0, null, date_add(date'2026-01-01', cast(id % 3 as int))) AS day",
+        "concat('k', id % 5) AS kind",
+        "if(id % 7 = 0, null, cast(concat('x', id % 2) as binary)) AS raw",
+    )
+    rows.writeTo(name).option("fanout-enabled", "true").append()
+    kept: dict[str, Sheet] = {}
+    table = compactor._lake.table(name)
+    assert compared(read(table, kept)) == compared(census_of(table.pin(branch="main")))
+    if version > 1:
+        spark.sql(f"DELETE FROM {name} WHERE id % 40 = 3")
+    spark.sql(f"ALTER TABLE {name} ADD PARTITION FIELD kind")
+    rows.writeTo(name).option("fanout-enabled", "true").append()
+    if version > 1:
+        spark.sql(f"DELETE FROM {name} WHERE id % 60 = 5")
+    before = set(kept)
+    census = read(table, kept)
+    state = table.pin(branch="main")
+    assert compared(census) == compared(census_of(state))
+    assert len(census.places) > 20
+    assert before <= set(kept)
+    assert int(census.deletes.applied.sum()) == len({i for f in state.files for i in f.deletes})
+    again = read(table, kept)
+    assert np.array_equal(again.size, census.size)
+
+
+def test_equality_deletes_apply_by_partition_and_everywhere(
+    compactor: Compactor, spark: SparkSession, namespace: str
+) -> None:
+    name = f"{namespace}.t"
+    spark.sql(f"CREATE TABLE {name} (id bigint, day int) USING iceberg")
+    spark.range(0, 100, 1, 2).selectExpr("id", "cast(id % 3 as int) AS day").writeTo(name).append()
+    equality_delete(spark, f"local.{name}", [{"id": 5}], columns=["id"])
+    spark.sql(f"ALTER TABLE {name} ADD PARTITION FIELD day")
+    spark.range(0, 100, 1, 2).selectExpr("id", "cast(id % 3 as int) AS day").writeTo(name).append()
+    equality_delete(spark, f"local.{name}", [{"id": 6}], columns=["id"], partition="day=1")
+    table = compactor._lake.table(name)
+    census = read(table, {})
+    assert compared(census) == compared(census_of(table.pin(branch="main")))
+    assert int(census.deletes.applied.sum()) == 2
