@@ -34,7 +34,7 @@ def read(table: IcebergTable, kept: dict[str, Sheet]) -> Census:
     table.refresh()
     return read_census(
         table,
-        table.head("main"),
+        table.pinned("main"),
         known=lambda paths: {path: kept[path] for path in paths if path in kept},
         keep=kept.update,
     )

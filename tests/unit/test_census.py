@@ -28,7 +28,7 @@ def torn(census: Census, seed: int) -> Census:
             sheets.append(
                 Sheet(spec_id=sheet.spec_id, deletes=sheet.deletes, partitions=sheet.partitions, **columns)
             )
-    return Census(specs=census.specs, sheets=sheets)
+    return Census(pin=census.pin, sheets=sheets)
 
 
 def attached(state: TableState, files: Sequence[DataFile], kind: DeleteKind) -> list[int]:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from icepact.assess.health import assess
 from icepact.assess.signals import SIGNALS, score
+from icepact.model.census import census_of
 from icepact.model.health import Facts
 from icepact.model.table import DeleteKind
 from tests.support.random_tables import policies, tables
@@ -114,7 +115,7 @@ def test_facts_per_partition_and_in_total() -> None:
         ],
         deletes,
     )
-    found = assess(make_state(files, deletes), make_policy())
+    found = assess(census_of(make_state(files, deletes)), make_policy())
     by_name = {p.name: p.facts for p in found.partitions}
     assert list(by_name) == ["day=d1", "day=d2", "region=eu (old spec 2)"]
     assert by_name["day=d1"] == Facts(
@@ -151,14 +152,14 @@ def test_ratios() -> None:
 
 
 def test_an_empty_table_is_healthy() -> None:
-    found = assess(make_state([]), make_policy())
+    found = assess(census_of(make_state([])), make_policy())
     assert found.score.value == 100
     assert found.partitions == []
     assert (found.facts.data_files, found.facts.average_size, found.facts.delete_ratio) == (0, 0.0, 0.0)
 
 
 def test_the_document_says_what_was_measured_and_against_what() -> None:
-    found = assess(make_state([data_file("a", MB), data_file("b", MB)]), make_policy(target_file_size="64MB"))
+    found = assess(census_of(make_state([data_file("a", MB), data_file("b", MB)])), make_policy(target_file_size="64MB"))
     document = found.to_dict()
     assert document["target_file_size"] == 64 * MB
     assert document["small_file_threshold"] == 48 * MB
@@ -170,7 +171,7 @@ def test_the_document_says_what_was_measured_and_against_what() -> None:
 @given(policies().flatmap(lambda policy: st.tuples(st.just(policy), tables(policy))))
 def test_partitions_add_up_to_the_table(wish: tuple) -> None:
     policy, state = wish
-    found = assess(state, policy)
+    found = assess(census_of(state), policy)
     for name in ("data_files", "small_files", "mergeable_files", "bytes", "rows", "row_groups"):
         assert getattr(found.facts, name) == sum(getattr(p.facts, name) for p in found.partitions)
     attached = {i for f in state.files for i in f.deletes}

@@ -1,63 +1,78 @@
-"""Facts per partition and for the table, from the pinned manifests alone."""
+"""Facts per partition and for the table, from the census of its files alone."""
 
-from collections.abc import Iterable, Sequence
+import numpy as np
 
 from icepact.assess.signals import score
+from icepact.model.census import Census
 from icepact.model.health import Facts, Health, PartitionHealth
 from icepact.model.policy import Policy
-from icepact.model.table import DataFile, DeleteFile, DeleteKind, TableState
+from icepact.model.table import DeleteKind
 
 
-def assess(state: TableState, policy: Policy) -> Health:
+def assess(census: Census, policy: Policy) -> Health:
     """The health of a pinned table."""
-    threshold = policy.min_file_size
-    partitions = []
-    for (spec_id, partition), files in state.by_partition.items():
-        attached = sorted({index for file in files for index in file.deletes})
-        facts = _facts(files, [state.deletes[i] for i in attached], threshold)
-        partitions.append(
-            PartitionHealth(
-                spec_id=spec_id,
-                partition=partition,
-                name=state.show_partition(spec_id, partition),
-                facts=facts,
-                score=score(facts),
-            )
+    pin, threshold = census.pin, policy.min_file_size
+    partitions = [
+        PartitionHealth(
+            spec_id=spec_id,
+            partition=partition,
+            name=pin.show_partition(spec_id, partition),
+            facts=facts,
+            score=score(facts),
         )
-    facts = _total(partitions, state.deletes)
-    used = {index for file in state.files for index in file.deletes}
+        for (spec_id, partition), facts in zip(census.places, facts_of_places(census, threshold), strict=True)
+    ]
+    facts = _total(partitions, census)
     return Health(
-        table=state.table,
-        branch=state.branch,
-        snapshot_id=state.snapshot_id,
-        format_version=state.format_version,
+        table=pin.table,
+        branch=pin.branch,
+        snapshot_id=pin.snapshot_id,
+        format_version=pin.format_version,
         threshold=threshold,
         target=policy.target_file_size,
         facts=facts,
         score=score(facts),
-        dangling_delete_files=len(state.deletes) - len(used),
-        manifests=state.manifests,
-        snapshots=state.snapshots,
+        dangling_delete_files=int(np.count_nonzero(~census.deletes.applied)),
+        manifests=pin.manifests,
+        snapshots=pin.snapshots,
         partitions=partitions,
     )
 
 
-def _facts(files: Sequence[DataFile], deletes: Sequence[DeleteFile], threshold: int) -> Facts:
-    small = sum(1 for f in files if f.size < threshold)
-    return Facts(
-        data_files=len(files),
-        small_files=small,
-        mergeable_files=small if small > 1 else 0,
-        bytes=sum(f.size for f in files),
-        rows=sum(f.rows for f in files),
-        row_groups=sum(len(f.row_groups) or 1 for f in files),
-        delete_files=_by_kind((d.kind, 1) for d in deletes),
-        delete_records=_by_kind((d.kind, d.records) for d in deletes),
+def facts_of_places(census: Census, threshold: int) -> list[Facts]:
+    """What is counted in every place, in the census's order."""
+    kinds = [kind.value for kind in DeleteKind]
+    deletes = census.deletes
+    files_of_kinds = np.stack([deletes.per_place(kind) for kind in DeleteKind], axis=1).tolist()
+    records_of_kinds = np.stack([deletes.per_place(kind, records=True) for kind in DeleteKind], axis=1).tolist()
+    columns = zip(
+        census.sums().tolist(),
+        census.sums(where=census.size < threshold).tolist(),
+        census.sums(census.size).tolist(),
+        census.sums(census.rows).tolist(),
+        census.sums(census.row_groups).tolist(),
+        files_of_kinds,
+        records_of_kinds,
+        strict=True,
     )
+    return [
+        Facts(
+            data_files=files,
+            small_files=small,
+            mergeable_files=small if small > 1 else 0,
+            bytes=size,
+            rows=rows,
+            row_groups=row_groups,
+            delete_files=dict(zip(kinds, delete_files, strict=True)),
+            delete_records=dict(zip(kinds, delete_records, strict=True)),
+        )
+        for files, small, size, rows, row_groups, delete_files, delete_records in columns
+    ]
 
 
-def _total(partitions: Sequence[PartitionHealth], deletes: Sequence[DeleteFile]) -> Facts:
+def _total(partitions: list[PartitionHealth], census: Census) -> Facts:
     parts = [p.facts for p in partitions]
+    deletes = census.deletes
     return Facts(
         data_files=sum(f.data_files for f in parts),
         small_files=sum(f.small_files for f in parts),
@@ -66,13 +81,6 @@ def _total(partitions: Sequence[PartitionHealth], deletes: Sequence[DeleteFile])
         rows=sum(f.rows for f in parts),
         row_groups=sum(f.row_groups for f in parts),
         # counted over the table: one delete file can apply to many partitions
-        delete_files=_by_kind((d.kind, 1) for d in deletes),
-        delete_records=_by_kind((d.kind, d.records) for d in deletes),
+        delete_files={kind.value: int(np.count_nonzero(deletes.of(kind))) for kind in DeleteKind},
+        delete_records={kind.value: int(deletes.records[deletes.of(kind)].sum()) for kind in DeleteKind},
     )
-
-
-def _by_kind(counts: Iterable[tuple[DeleteKind, int]]) -> dict[str, int]:
-    total = {kind.value: 0 for kind in DeleteKind}
-    for kind, count in counts:
-        total[kind.value] += count
-    return total

@@ -11,7 +11,7 @@ from icepact.iceberg.java import Java, patient
 from icepact.iceberg.scan import partition_values
 from icepact.iceberg.table import IcebergTable
 from icepact.model.census import KINDS, Census, Ints, Sheet
-from icepact.model.table import DeleteKind, Partition
+from icepact.model.table import DeleteKind, Partition, Pinned
 
 _FILE = "org.apache.iceberg.ContentFile"
 _DELETE = "org.apache.iceberg.DeleteFile"
@@ -25,6 +25,7 @@ _COLUMNS = {
 _AT_ONCE = 4
 """Manifests that are read at the same time."""
 
+Known = Callable[[Sequence[str]], Mapping[str, Sheet]]
 Keep = Callable[[Mapping[str, Sheet]], None]
 
 
@@ -36,10 +37,10 @@ def manifests_of(table: IcebergTable, snapshot: Any) -> dict[str, Any]:
     return dict(zip(paths, table.java.items(listed), strict=True))
 
 
-def read_census(
-    table: IcebergTable, snapshot: Any, *, known: Callable[[Sequence[str]], Mapping[str, Sheet]], keep: Keep
-) -> Census:
-    """The census of a snapshot. `known` gives the sheets of manifests that were read before, and `keep` takes new ones."""
+def read_census(table: IcebergTable, pin: Pinned, *, known: Known, keep: Keep) -> Census:
+    """The census of a pinned snapshot. `known` gives the sheets of manifests that were read before, `keep` takes new
+    ones."""
+    snapshot = None if pin.snapshot_id is None else table.table.snapshot(pin.snapshot_id)
     manifests = manifests_of(table, snapshot) if snapshot is not None else {}
     found = dict(known(list(manifests)))
     missing = [path for path in manifests if path not in found]
@@ -48,7 +49,7 @@ def read_census(
             read = dict(zip(missing, threads.map(lambda path: read_sheet(table, manifests[path]), missing), strict=True))
         keep(read)
         found |= read
-    return Census(specs=table.specs, sheets=[found[path] for path in manifests])
+    return Census(pin=pin, sheets=[found[path] for path in manifests])
 
 
 @patient

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -19,6 +19,7 @@ from icepact.model.table import (
     DeleteFile,
     LastRun,
     PartitionSpec,
+    Pinned,
     SpecField,
     TableState,
 )
@@ -172,17 +173,24 @@ class IcebergTable:
 
     @patient
     def pin(self, *, branch: str, where: str | None = None) -> TableState:
-        """The newest snapshot of a branch as values, read once and in bulk."""
-        snapshot = self.head(branch)
-        self._check_partitions(snapshot)
+        """The newest snapshot of a branch with its files, read once and in bulk."""
+        pin = self.pinned(branch)
         expression = None if where is None else self.expression(where)
         files: list[DataFile] = []
         deletes: list[DeleteFile] = []
-        if snapshot is not None:
-            _, deletes = live_deletes(self.java, self.table, snapshot)
-            tasks = ScanTasks.plan(self.java, self.table, snapshot.snapshotId(), expression=expression)
+        if pin.snapshot_id is not None:
+            _, deletes = live_deletes(self.java, self.table, self.table.snapshot(pin.snapshot_id))
+            tasks = ScanTasks.plan(self.java, self.table, pin.snapshot_id, expression=expression)
             files = tasks.files({d.key: i for i, d in enumerate(deletes)})
-        return TableState(
+        known = {field.name: getattr(pin, field.name) for field in fields(Pinned)}
+        return TableState(**known, files=files, deletes=deletes, where=where, live_twice=_live_twice(files))
+
+    @patient
+    def pinned(self, branch: str) -> Pinned:
+        """The newest snapshot of a branch, without its files."""
+        snapshot = self.head(branch)
+        self._check_partitions(snapshot)
+        return Pinned(
             table=self.name,
             uuid=self.uuid,
             format_version=self.format_version,
@@ -194,13 +202,9 @@ class IcebergTable:
             spec_id=int(self.table.spec().specId()),
             sort_order=_sort_order(str(self.java.iceberg.SortOrderParser.toJson(self.table.sortOrder()))),
             properties=self.properties,
-            files=files,
-            deletes=deletes,
             manifests=0 if snapshot is None else len(snapshot.allManifests(self.table.io())),
             snapshots=int(self.table.operations().current().snapshots().size()),
             last_runs=() if snapshot is None else self._last_runs(snapshot),
-            where=where,
-            live_twice=_live_twice(files),
         )
 
     def expression(self, where: str) -> Any:

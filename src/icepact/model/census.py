@@ -7,7 +7,7 @@ the partitions that are chosen.
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from icepact.model.table import DataFile, DeleteFile, DeleteKind, Partition, PartitionSpec, TableState
+from icepact.model.table import DataFile, DeleteFile, DeleteKind, Partition, Pinned, TableState
 
 Ints = npt.NDArray[np.int64]
 KINDS = tuple(DeleteKind)
@@ -88,7 +88,7 @@ class Sheet:
 class Census:
     """All live files of one snapshot."""
 
-    specs: Mapping[int, PartitionSpec]
+    pin: Pinned
     sheets: Sequence[Sheet]
 
     @cached_property
@@ -196,7 +196,7 @@ class Deletes:
         spec = [np.full(len(s), s.spec_id, np.int64) for s in census.sheets if s.deletes]
         self._spec = np.concatenate(spec) if spec else np.zeros(0, np.int64)
         self._equality = self.kind == KINDS.index(DeleteKind.EQUALITY)
-        unpartitioned = [number for number, spec in census.specs.items() if spec.unpartitioned]
+        unpartitioned = [number for number, spec in census.pin.specs.items() if spec.unpartitioned]
         self._everywhere = self._equality & np.isin(self._spec, unpartitioned)
         self._bound = ~self._equality & (self._key != 0)
 
@@ -230,11 +230,15 @@ class Deletes:
         reaches = np.where(self._equality, oldest < self.number, oldest <= self.number)
         return np.where(self._bound, self._files >= 0, reaches)
 
+    def of(self, kind: DeleteKind) -> npt.NDArray[np.bool_]:
+        """Of each delete: whether it is of this kind."""
+        return self.kind == KINDS.index(kind)
+
     def per_place(self, kind: DeleteKind, *, records: bool = False) -> Ints:
         """Of each place: how many deletes of a kind apply to it, or how many records they have."""
         census = self._census
         found = np.zeros(len(census.places), np.int64)
-        mine = (self.kind == KINDS.index(kind)) & self.applied
+        mine = self.of(kind) & self.applied
         worth = self.records if records else np.ones(len(self), np.int64)
         local = mine & ~self._everywhere
         place = np.where(self._bound, census.place[np.maximum(self._files, 0)] if len(census.place) else 0, self._place)
@@ -272,7 +276,7 @@ def census_of(state: TableState) -> Census:
     for delete in state.deletes:
         deletes.setdefault(delete.spec_id, []).append(delete)
     return Census(
-        specs=state.specs,
+        pin=state,
         sheets=[
             *(_data_sheet(spec_id, files) for spec_id, files in sorted(data.items())),
             *(_delete_sheet(spec_id, files) for spec_id, files in sorted(deletes.items())),

@@ -145,8 +145,8 @@ class LastRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableState:
-    """One snapshot of one table, pinned."""
+class Pinned:
+    """One snapshot of one table, pinned: all that is known without looking at its files."""
 
     table: str
     """Name without the catalog, quoted where Spark needs it."""
@@ -164,14 +164,25 @@ class TableState:
     sort_order: str
     """The table's sort order in words; `unsorted` if it has none."""
     properties: Mapping[str, str]
-    files: Sequence[DataFile]
-    """Live data files that the row filter selects; all of them without one."""
-    deletes: Sequence[DeleteFile]
-    """All live deletes of the snapshot, those that apply to nothing included."""
     manifests: int
     snapshots: int
     last_runs: Sequence[LastRun] = ()
     """Complete runs among the ancestors of the snapshot, newest first."""
+
+    def show_partition(self, spec_id: int, partition: Partition) -> str:
+        """A partition as people name it, with its spec if that is not the current one."""
+        shown = self.specs[spec_id].show(partition)
+        return shown if spec_id == self.spec_id else f"{shown} (old spec {spec_id})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableState(Pinned):
+    """A pinned table with its files."""
+
+    files: Sequence[DataFile]
+    """Live data files that the row filter selects; all of them without one."""
+    deletes: Sequence[DeleteFile]
+    """All live deletes of the snapshot, those that apply to nothing included."""
     where: str | None = None
     """The row filter by which `files` were selected."""
     live_twice: frozenset[str] = field(default=frozenset())
@@ -185,8 +196,3 @@ class TableState:
             groups.setdefault((file.spec_id, file.partition), []).append(file)
         order = sorted(groups, key=lambda key: (key[0], [(v is not None, str(v)) for v in key[1]]))
         return {key: groups[key] for key in order}
-
-    def show_partition(self, spec_id: int, partition: Partition) -> str:
-        """A partition as people name it, with its spec if that is not the current one."""
-        shown = self.specs[spec_id].show(partition)
-        return shown if spec_id == self.spec_id else f"{shown} (old spec {spec_id})"
