@@ -9,22 +9,23 @@ from pyspark.sql import SparkSession
 from icepact import Compactor
 from icepact.iceberg.census import read_census
 from icepact.iceberg.table import IcebergTable
-from icepact.model.census import Census, Sheet, census_of
+from icepact.model.census import Census, Sheet, Tally, census_of
 from icepact.model.table import DeleteKind
 from tests.support.messy import equality_delete
 
 
 def compared(census: Census) -> dict[Any, list[int]]:
     """All that can be said of partitions."""
+    tally = Tally(census)
     columns = [
-        census.sums(),
-        census.sums(census.size),
-        census.sums(census.rows),
-        census.sums(census.row_groups),
-        census.oldest,
-        census.newest,
-        *(census.deletes.per_place(kind) for kind in DeleteKind),
-        *(census.deletes.per_place(kind, records=True) for kind in DeleteKind),
+        tally.sums(),
+        tally.sums(census.size),
+        tally.sums(census.rows),
+        tally.sums(census.row_groups),
+        tally.oldest,
+        tally.newest,
+        *(tally.deletes(kind) for kind in DeleteKind),
+        *(tally.deletes(kind, records=True) for kind in DeleteKind),
     ]
     return {place: [int(column[at]) for column in columns] for at, place in enumerate(census.places)}
 

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepact.model.census import Census, Sheet, census_of
+from icepact.model.census import Census, Sheet, Tally, census_of
 from icepact.model.table import DataFile, DeleteKind, TableState
 from tests.support.random_tables import policies, tables
 
@@ -40,21 +40,23 @@ def attached(state: TableState, files: Sequence[DataFile], kind: DeleteKind) -> 
 @given(states, st.integers())
 def test_partitions_are_counted_as_they_are(state: TableState, seed: int) -> None:
     census = torn(census_of(state), seed)
+    tally = Tally(census)
     assert census.places == list(state.by_partition)
     for at, files in enumerate(state.by_partition.values()):
-        assert census.sums()[at] == len(files)
-        assert census.sums(census.size)[at] == sum(f.size for f in files)
-        assert census.sums(census.rows)[at] == sum(f.rows for f in files)
-        assert census.sums(census.size, where=census.size > 40)[at] == sum(f.size for f in files if f.size > 40)
-        assert census.oldest[at] == min(f.sequence_number for f in files)
-        assert census.newest[at] == max(f.sequence_number for f in files)
+        assert tally.sums()[at] == len(files)
+        assert tally.sums(census.size)[at] == sum(f.size for f in files)
+        assert tally.sums(census.rows)[at] == sum(f.rows for f in files)
+        assert tally.sums(census.size, where=census.size > 40)[at] == sum(f.size for f in files if f.size > 40)
+        assert tally.oldest[at] == min(f.sequence_number for f in files)
+        assert tally.newest[at] == max(f.sequence_number for f in files)
 
 
 @given(states, st.integers())
 def test_deletes_apply_where_a_scan_finds_them(state: TableState, seed: int) -> None:
     census = torn(census_of(state), seed)
+    tally = Tally(census)
     for kind in DeleteKind:
-        counts, records = census.deletes.per_place(kind), census.deletes.per_place(kind, records=True)
+        counts, records = tally.deletes(kind), tally.deletes(kind, records=True)
         for at, files in enumerate(state.by_partition.values()):
             assert counts[at] == len(attached(state, files, kind))
             assert records[at] == sum(attached(state, files, kind))

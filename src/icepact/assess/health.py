@@ -3,7 +3,7 @@
 import numpy as np
 
 from icepact.assess.signals import score
-from icepact.model.census import Census
+from icepact.model.census import Census, Tally
 from icepact.model.health import Facts, Health, PartitionHealth
 from icepact.model.policy import Policy
 from icepact.model.table import DeleteKind
@@ -20,7 +20,7 @@ def assess(census: Census, policy: Policy) -> Health:
             facts=facts,
             score=score(facts),
         )
-        for (spec_id, partition), facts in zip(census.places, facts_of_places(census, threshold), strict=True)
+        for (spec_id, partition), facts in zip(census.places, counted_facts(Tally(census), threshold), strict=True)
     ]
     facts = _total(partitions, census)
     return Health(
@@ -39,20 +39,17 @@ def assess(census: Census, policy: Policy) -> Health:
     )
 
 
-def facts_of_places(census: Census, threshold: int) -> list[Facts]:
-    """What is counted in every place, in the census's order."""
-    kinds = [kind.value for kind in DeleteKind]
-    deletes = census.deletes
-    files_of_kinds = np.stack([deletes.per_place(kind) for kind in DeleteKind], axis=1).tolist()
-    records_of_kinds = np.stack([deletes.per_place(kind, records=True) for kind in DeleteKind], axis=1).tolist()
+def counted_facts(tally: Tally, threshold: int) -> list[Facts]:
+    """What is counted in every group of a tally."""
+    kinds, size = [kind.value for kind in DeleteKind], tally.census.size
     columns = zip(
-        census.sums().tolist(),
-        census.sums(where=census.size < threshold).tolist(),
-        census.sums(census.size).tolist(),
-        census.sums(census.rows).tolist(),
-        census.sums(census.row_groups).tolist(),
-        files_of_kinds,
-        records_of_kinds,
+        tally.sums().tolist(),
+        tally.sums(where=size < threshold).tolist(),
+        tally.sums(size).tolist(),
+        tally.sums(tally.census.rows).tolist(),
+        tally.sums(tally.census.row_groups).tolist(),
+        np.stack([tally.deletes(kind) for kind in DeleteKind], axis=1).tolist(),
+        np.stack([tally.deletes(kind, records=True) for kind in DeleteKind], axis=1).tolist(),
         strict=True,
     )
     return [
@@ -60,13 +57,13 @@ def facts_of_places(census: Census, threshold: int) -> list[Facts]:
             data_files=files,
             small_files=small,
             mergeable_files=small if small > 1 else 0,
-            bytes=size,
+            bytes=total,
             rows=rows,
             row_groups=row_groups,
             delete_files=dict(zip(kinds, delete_files, strict=True)),
             delete_records=dict(zip(kinds, delete_records, strict=True)),
         )
-        for files, small, size, rows, row_groups, delete_files, delete_records in columns
+        for files, small, total, rows, row_groups, delete_files, delete_records in columns
     ]
 
 

@@ -7,11 +7,10 @@ the partitions that are chosen.
 
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +18,12 @@ import numpy.typing as npt
 from icepact.model.table import DataFile, DeleteFile, DeleteKind, Partition, Pinned, TableState
 
 Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 KINDS = tuple(DeleteKind)
 """In the order of their numbers in sheets."""
 _COLUMNS = ("place", "size", "rows", "number", "row_groups", "key", "kind")
 _FORMAT = 1
+_NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -148,25 +149,8 @@ class Census:
     @cached_property
     def oldest(self) -> Ints:
         """Of each place: the smallest sequence number of its data files."""
-        found = np.full(len(self.places), np.iinfo(np.int64).max)
+        found = np.full(len(self.places), _NEVER)
         np.minimum.at(found, self.place, self.number)
-        return found
-
-    @cached_property
-    def newest(self) -> Ints:
-        """Of each place: the largest sequence number of its data files."""
-        found = np.zeros(len(self.places), np.int64)
-        np.maximum.at(found, self.place, self.number)
-        return found
-
-    def sums(self, values: npt.NDArray[Any] | None = None, *, where: npt.NDArray[np.bool_] | None = None) -> Ints:
-        """Of each place: how many of its data files there are, or the sum of a column over them."""
-        place = self.place if where is None else self.place[where]
-        if values is None:
-            return np.bincount(place, minlength=len(self.places)).astype(np.int64)
-        weights = values if where is None else values[where]
-        found = np.zeros(len(self.places), np.int64)
-        np.add.at(found, place, weights)  # exact where floating-point weights would not be
         return found
 
     # -- deletes ----------------------------------------------------------------------------------
@@ -197,7 +181,8 @@ class Deletes:
         self._spec = np.concatenate(spec) if spec else np.zeros(0, np.int64)
         self._equality = self.kind == KINDS.index(DeleteKind.EQUALITY)
         unpartitioned = [number for number, spec in census.pin.specs.items() if spec.unpartitioned]
-        self._everywhere = self._equality & np.isin(self._spec, unpartitioned)
+        self.everywhere = self._equality & np.isin(self._spec, unpartitioned)
+        """Of each delete: whether it may apply to files of every partition."""
         self._bound = ~self._equality & (self._key != 0)
 
     def __len__(self) -> int:
@@ -219,52 +204,115 @@ class Deletes:
         return found
 
     @cached_property
-    def applied(self) -> npt.NDArray[np.bool_]:
+    def applied(self) -> Flags:
         """Of each delete: whether it applies to any live file. Those that do not are dangling."""
         census = self._census
         if not len(census.size):
             return np.zeros(len(self), np.bool_)
         here = self._place >= 0
-        oldest = np.where(here, census.oldest[np.maximum(self._place, 0)], np.iinfo(np.int64).max)
-        oldest = np.where(self._everywhere, census.number.min(), oldest)
+        oldest = np.where(here, census.oldest[np.maximum(self._place, 0)], _NEVER)
+        oldest = np.where(self.everywhere, census.number.min(), oldest)
         reaches = np.where(self._equality, oldest < self.number, oldest <= self.number)
         return np.where(self._bound, self._files >= 0, reaches)
 
-    def of(self, kind: DeleteKind) -> npt.NDArray[np.bool_]:
+    def of(self, kind: DeleteKind) -> Flags:
         """Of each delete: whether it is of this kind."""
         return self.kind == KINDS.index(kind)
 
-    def per_place(self, kind: DeleteKind, *, records: bool = False) -> Ints:
-        """Of each place: how many deletes of a kind apply to it, or how many records they have."""
+    @cached_property
+    def place(self) -> Ints:
+        """Of each delete: the place that it applies to; -1 for those that apply to none, or everywhere."""
         census = self._census
-        found = np.zeros(len(census.places), np.int64)
-        mine = self.of(kind) & self.applied
-        worth = self.records if records else np.ones(len(self), np.int64)
-        local = mine & ~self._everywhere
-        place = np.where(self._bound, census.place[np.maximum(self._files, 0)] if len(census.place) else 0, self._place)
-        np.add.at(found, place[local], worth[local])
-        anywhere = mine & self._everywhere
-        if anywhere.any():  # those that are newer than the place's oldest file
-            order = np.argsort(self.number[anywhere], kind="stable")
-            numbers, values = self.number[anywhere][order], worth[anywhere][order]
-            after = np.concatenate([np.cumsum(values[::-1])[::-1], [0]])
-            found += after[np.searchsorted(numbers, census.oldest, side="right")]
-        return found
+        bound = census.place[np.maximum(self._files, 0)] if len(census.place) else np.zeros(len(self), np.int64)
+        place = np.where(self._bound, bound, self._place)
+        return np.where(self.applied & ~self.everywhere, place, -1)
 
-    def touched(self, files: Ints) -> npt.NDArray[np.bool_]:
+    def touched(self, files: Ints) -> Flags:
         """Of these data files, by index: whether any delete applies to each."""
         census = self._census
         found = np.isin(files, self._files[self._files >= 0])
         place, number = census.place[files], census.number[files]
         loose = ~self._bound
         for equality in (False, True):
-            some = loose & (self._equality == equality) & ~self._everywhere & (self._place >= 0)
+            some = loose & (self._equality == equality) & ~self.everywhere & (self._place >= 0)
             newest = np.full(len(census.places), -1, np.int64)
             np.maximum.at(newest, self._place[some], self.number[some])
             found |= newest[place] > number if equality else newest[place] >= number
-        if self._everywhere.any():
-            found |= self.number[self._everywhere].max() > number
+        if self.everywhere.any():
+            found |= self.number[self.everywhere].max() > number
         return found
+
+
+class Tally:
+    """What is counted over groups of places: each by itself, unless it is said which belong together."""
+
+    def __init__(self, census: Census, group: Ints | None = None) -> None:
+        self.census = census
+        self._group = np.arange(len(census.places)) if group is None else group
+        """Of each place: its group."""
+        self.groups = int(self._group.max()) + 1 if len(self._group) else 0
+        self.of_file = self._group[census.place]
+        """Of each data file: its group."""
+
+    @cached_property
+    def _files(self) -> tuple[Ints, Ints]:
+        """All data files by group, and where each group begins."""
+        order = np.argsort(self.of_file, kind="stable")
+        return order, np.searchsorted(self.of_file[order], np.arange(self.groups + 1))
+
+    def files(self, group: int) -> Ints:
+        """The data files of a group, as indexes into the census."""
+        order, begin = self._files
+        return order[begin[group] : begin[group + 1]]
+
+    def sums(self, values: Ints | None = None, *, where: Flags | None = None) -> Ints:
+        """Of each group: how many data files it has, or the sum of a column over them."""
+        group = self.of_file if where is None else self.of_file[where]
+        if values is None:
+            return np.bincount(group, minlength=self.groups).astype(np.int64)
+        found = np.zeros(self.groups, np.int64)
+        np.add.at(found, group, values if where is None else values[where])  # exact, as floating-point weights are not
+        return found
+
+    @cached_property
+    def oldest(self) -> Ints:
+        """Of each group: the smallest sequence number of its data files."""
+        found = np.full(self.groups, _NEVER)
+        np.minimum.at(found, self.of_file, self.census.number)
+        return found
+
+    @cached_property
+    def newest(self) -> Ints:
+        """Of each group: the largest sequence number of its data files."""
+        found = np.zeros(self.groups, np.int64)
+        np.maximum.at(found, self.of_file, self.census.number)
+        return found
+
+    def deletes(self, kind: DeleteKind, *, records: bool = False) -> Ints:
+        """Of each group: how many deletes of a kind apply to it, or how many records they have. Each counts once."""
+        deletes = self.census.deletes
+        worth = deletes.records if records else np.ones(len(deletes), np.int64)
+        return self._over_deletes(deletes.of(kind), worth)
+
+    def _over_deletes(self, some: Flags, worth: Ints) -> Ints:
+        deletes = self.census.deletes
+        found = np.zeros(self.groups, np.int64)
+        local = some & (deletes.place >= 0)
+        np.add.at(found, self._group[deletes.place[local]], worth[local])
+        anywhere = some & deletes.everywhere & deletes.applied
+        if anywhere.any():  # those that are newer than the group's oldest file
+            order = np.argsort(deletes.number[anywhere], kind="stable")
+            numbers, values = deletes.number[anywhere][order], worth[anywhere][order]
+            after = np.concatenate([np.cumsum(values[::-1])[::-1], [0]])
+            found += after[np.searchsorted(numbers, self.oldest, side="right")]
+        return found
+
+    def unseen(self, seen: Callable[[Ints], Flags]) -> Flags:
+        """Of each group: whether any of its data files, or of the deletes that apply to it, has a sequence number that
+        is not among those seen."""
+        deletes = self.census.deletes
+        files = self.sums(where=~seen(self.census.number)) > 0
+        return files | (self._over_deletes(~seen(deletes.number), np.ones(len(deletes), np.int64)) > 0)
 
 
 def census_of(state: TableState) -> Census:
