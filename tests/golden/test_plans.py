@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from icepact.plan.planner import make_plan
 from tests.golden.description import read_case
+from tests.support.planning import make_plan
 
 CASES = Path(__file__).parent / "cases"
 NAMES = sorted(path.stem for path in CASES.glob("*.yaml"))

@@ -7,7 +7,7 @@ import pytest
 from icepact.model.plan import LeftOut, Method, Plan
 from icepact.model.policy import Policy
 from icepact.model.table import DataFile, DeleteKind, LastRun
-from icepact.plan.planner import make_plan
+from tests.support.planning import make_plan
 from tests.support.states import MB, attach, data_file, delete_file, make_policy, make_state
 
 

@@ -69,6 +69,7 @@ def test_the_defaults() -> None:
         min_input_files=5,
         max_file_count_per_partition=10_000,
         max_delete_ratio=0.1,
+        max_fragment_ratio=0.1,
         max_group_size=50 * 1024 * MB,
         max_group_files=10_000,
         max_files=None,
@@ -131,7 +132,7 @@ def test_thresholds_that_contradict_the_target_are_refused(given: dict[str, Any]
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"strategy": "magic"}, "strategy: unknown strategy; there is: small-files"),
+        ({"strategy": "magic"}, "strategy: unknown strategy; there is: small-files, deletes"),
         ({"max_files": -3}, "max_files: Input should be greater than or equal to 1"),
         ({"max_files": "many"}, "max_files: Input should be a valid integer, unable to parse string as an integer"),
         ({"max_bytes": "-5MB"}, "max_bytes: '-5MB' is not a size: write it like 512MB, 1.5GB or 1048576"),
@@ -192,6 +193,7 @@ LAYOUT = {
     "min_input_files": 9,
     "max_file_count_per_partition": 9,
     "max_delete_ratio": 0.9,
+    "max_fragment_ratio": 0.9,
     "max_group_size": "1GB",
     "max_group_files": 9,
     "where": "id > 5",

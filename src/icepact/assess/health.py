@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from icepact.assess.facts import counted_facts
+from icepact.assess.places import places
 from icepact.assess.signals import score
 from icepact.model.census import Census, Tally
 from icepact.model.health import Facts, Health, PartitionHealth
@@ -36,35 +38,8 @@ def assess(census: Census, policy: Policy) -> Health:
         manifests=pin.manifests,
         snapshots=pin.snapshots,
         partitions=partitions,
+        places=places(census, policy),
     )
-
-
-def counted_facts(tally: Tally, threshold: int) -> list[Facts]:
-    """What is counted in every group of a tally."""
-    kinds, size = [kind.value for kind in DeleteKind], tally.census.size
-    columns = zip(
-        tally.sums().tolist(),
-        tally.sums(where=size < threshold).tolist(),
-        tally.sums(size).tolist(),
-        tally.sums(tally.census.rows).tolist(),
-        tally.sums(tally.census.row_groups).tolist(),
-        np.stack([tally.deletes(kind) for kind in DeleteKind], axis=1).tolist(),
-        np.stack([tally.deletes(kind, records=True) for kind in DeleteKind], axis=1).tolist(),
-        strict=True,
-    )
-    return [
-        Facts(
-            data_files=files,
-            small_files=small,
-            mergeable_files=small if small > 1 else 0,
-            bytes=total,
-            rows=rows,
-            row_groups=row_groups,
-            delete_files=dict(zip(kinds, delete_files, strict=True)),
-            delete_records=dict(zip(kinds, delete_records, strict=True)),
-        )
-        for files, small, total, rows, row_groups, delete_files, delete_records in columns
-    ]
 
 
 def _total(partitions: list[PartitionHealth], census: Census) -> Facts:

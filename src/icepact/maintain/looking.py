@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from icepact.assess.health import assess
 from icepact.iceberg.lake import Lake
 from icepact.iceberg.table import IcebergTable
+from icepact.model.census import census_of
 from icepact.model.health import Health
 from icepact.model.plan import Plan
 from icepact.model.policy import Options, Policy, resolve
@@ -24,14 +25,15 @@ _SECOND_CHANCE = timedelta(minutes=5)
 def look(lake: Lake, name: str, request: Options, configuration: Options) -> Health:
     """Pin a table and assess it."""
     table, policy = _settle(lake, name, request, configuration)
-    return assess(table.pin(branch=policy.branch), policy)
+    return assess(census_of(table.pin(branch=policy.branch)), policy)
 
 
 def plan(lake: Lake, name: str, request: Options, configuration: Options, store: RecordStore) -> Plan:
     """Pin a table and plan."""
     table, policy = _settle(lake, name, request, configuration)
     state = table.pin(branch=policy.branch, where=policy.where)
-    return make_plan(state, policy, _rates(lake, store), set_aside=set_aside(store.failures(table.uuid)))
+    health = assess(census_of(state), policy)
+    return make_plan(health, state, policy, _rates(lake, store), set_aside=set_aside(store.failures(table.uuid)))
 
 
 def _rates(lake: Lake, store: RecordStore) -> Rates:

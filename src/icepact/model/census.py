@@ -147,6 +147,15 @@ class Census:
         return self._column("key", deletes=False)
 
     @cached_property
+    def broken(self) -> Flags:
+        """Of each place: whether one of its data files is listed more than once."""
+        _, first, often = np.unique(self._key, return_index=True, return_counts=True)
+        found = np.zeros(len(self.places), np.bool_)
+        if len(first) < len(self._key):
+            found[self.place[np.isin(self._key, self._key[first[often > 1]])]] = True
+        return found
+
+    @cached_property
     def oldest(self) -> Ints:
         """Of each place: the smallest sequence number of its data files."""
         found = np.full(len(self.places), _NEVER)

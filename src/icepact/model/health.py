@@ -109,6 +109,23 @@ class PartitionHealth:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Files that are judged together: one partition of the current spec, or everything of old specs."""
+
+    name: str
+    """As people name it."""
+    keys: Sequence[tuple[int, Partition]]
+    """Its partitions by spec."""
+    facts: Facts
+    spread: int = 0
+    """For files of old specs: over how many current partitions their rows will go (a guess); else 0."""
+    settled_by: int | None = None
+    """The snapshot of the complete run by this same policy that has judged all there is; null if there are news."""
+    broken: bool = False
+    """True if a path is listed more than once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
     """The whole table."""
 
@@ -127,6 +144,8 @@ class Health:
     manifests: int
     snapshots: int
     partitions: Sequence[PartitionHealth]
+    places: Sequence[Place]
+    """The same files as they are judged."""
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `icepact health --json` prints."""

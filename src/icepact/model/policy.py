@@ -26,6 +26,7 @@ class Strategy(StrEnum):
     """Which files are candidates and which layout is wanted."""
 
     SMALL_FILES = "small-files"
+    DELETES = "deletes"
 
 
 class MethodWish(StrEnum):
@@ -72,6 +73,10 @@ class Options(BaseModel):
     max_delete_ratio: Annotated[
         float | None,
         Field(ge=0, le=1, description="Delete records over rows above it make a partition a candidate."),
+    ] = None
+    max_fragment_ratio: Annotated[
+        float | None,
+        Field(ge=0, description="Delete files over data files above it make a partition a candidate for `deletes`."),
     ] = None
     max_group_size: Annotated[OptionalSize, Field(description="Bytes that are rewritten as one group.")] = None
     max_group_files: Annotated[int | None, Field(ge=2, description="Files that are rewritten as one group.")] = None
@@ -126,6 +131,7 @@ class Policy:
     min_input_files: int
     max_file_count_per_partition: int
     max_delete_ratio: float
+    max_fragment_ratio: float
     max_group_size: int
     """Bytes."""
     max_group_files: int
@@ -180,7 +186,7 @@ class Policy:
 
 _ADDED_LATER = (
     *("codec", "compression_level", "recode", "row_group_size", "row_group_rows", "min_row_group_size"),
-    "min_page_rows",
+    *("min_page_rows", "max_fragment_ratio"),
 )
 """Options that are younger than the first fingerprints: at their default they do not change them."""
 
@@ -245,6 +251,7 @@ _DEFAULTS = Options(
     min_input_files=5,
     max_file_count_per_partition=10_000,
     max_delete_ratio=0.1,
+    max_fragment_ratio=0.1,
     max_group_size=50 * 1024**3,
     max_group_files=10_000,
     branch="main",

@@ -1,0 +1,14 @@
+"""All strategies."""
+
+from collections.abc import Callable, Mapping
+
+from icepact.model.health import Place
+from icepact.model.policy import Policy, Strategy
+from icepact.plan.strategies.choice import Choice
+from icepact.plan.strategies.deletes import deletes
+from icepact.plan.strategies.small_files import small_files
+
+STRATEGIES: Mapping[Strategy, Callable[[Place, Policy], Choice]] = {
+    Strategy.SMALL_FILES: small_files,
+    Strategy.DELETES: deletes,
+}

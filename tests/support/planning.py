@@ -1,0 +1,18 @@
+"""A plan for a table whose files are all known, as a run makes it."""
+
+from collections.abc import Mapping
+
+from icepact.assess.health import assess
+from icepact.model.census import census_of
+from icepact.model.plan import Plan
+from icepact.model.policy import Policy
+from icepact.model.rates import Rates
+from icepact.model.table import TableState
+from icepact.plan import planner
+
+
+def make_plan(
+    state: TableState, policy: Policy, rates: Rates | None = None, *, set_aside: Mapping[str, str] | None = None
+) -> Plan:
+    """Assessed and planned."""
+    return planner.make_plan(assess(census_of(state), policy), state, policy, rates, set_aside=set_aside)
