@@ -1,6 +1,7 @@
 """A plan for a table whose files are all known, as a run makes it."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from icepact.assess.health import assess
 from icepact.model.census import census_of
@@ -10,9 +11,11 @@ from icepact.model.rates import Rates
 from icepact.model.table import TableState
 from icepact.plan import planner
 
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
 
 def make_plan(
     state: TableState, policy: Policy, rates: Rates | None = None, *, set_aside: Mapping[str, str] | None = None
 ) -> Plan:
     """Assessed and planned."""
-    return planner.make_plan(assess(census_of(state), policy), state, policy, rates, set_aside=set_aside)
+    return planner.make_plan(assess(census_of(state), policy), state, policy, rates, now=NOW, set_aside=set_aside)

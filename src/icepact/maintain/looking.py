@@ -33,7 +33,9 @@ def plan(lake: Lake, name: str, request: Options, configuration: Options, store:
     table, policy = _settle(lake, name, request, configuration)
     state = table.pin(branch=policy.branch, where=policy.where)
     health = assess(census_of(state), policy)
-    return make_plan(health, state, policy, _rates(lake, store), set_aside=set_aside(store.failures(table.uuid)))
+    now = datetime.now(UTC)
+    aside = set_aside(store.failures(table.uuid), now)
+    return make_plan(health, state, policy, _rates(lake, store), now=now, set_aside=aside)
 
 
 def _rates(lake: Lake, store: RecordStore) -> Rates:

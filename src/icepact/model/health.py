@@ -1,7 +1,8 @@
 """How a table is doing: measured facts, and the score made of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from icepact.model.table import Partition
@@ -123,6 +124,10 @@ class Place:
     """The snapshot of the complete run by this same policy that has judged all there is; null if there are news."""
     broken: bool = False
     """True if a path is listed more than once."""
+    written_at: datetime | None = None
+    """When something was last committed to it that is still there; null if that is not known any more."""
+    compacted_at: Mapping[str, datetime] = field(default_factory=dict)
+    """When it was last compacted, by tier."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,6 +21,17 @@ class Method(StrEnum):
     SPARK = "spark"
 
 
+class Tier(StrEnum):
+    """How deep a rewrite goes."""
+
+    MINOR = "minor"
+    """Small files."""
+    MAJOR = "major"
+    """Small files, and those that deletes apply to."""
+    FULL = "full"
+    """Everything."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unit:
     """The work of one Spark task: inputs that become one output file."""
@@ -45,9 +56,31 @@ class Cost:
     encoded_bytes: int
     requests: int
     """To an object store."""
+    money: float = 0.0
+    """All of it, in the currency of the prices: compute, requests, and storage of what is replaced until it expires."""
 
     def to_dict(self) -> dict[str, int | float]:
         """The cost as it is printed with `--json`."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gain:
+    """What a rewrite saves every later reader."""
+
+    files: int = 0
+    """Data files fewer."""
+    row_groups: int = 0
+    """Places fewer where readers begin."""
+    delete_records: int = 0
+    """Delete records that need not be applied any more."""
+    delete_files: int = 0
+    """Delete files that need not be opened any more."""
+    scan_seconds: float = 0.0
+    """What one scan of these files takes less, on one core."""
+
+    def to_dict(self) -> dict[str, int | float]:
+        """The gain as it is printed with `--json`."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -73,6 +106,8 @@ class RewriteFiles:
     predicted_bytes: int
     delete_records: int
     """Delete records that apply to the inputs and are applied on the way."""
+    tier: Tier = Tier.MINOR
+    gain: Gain = Gain()
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -95,6 +130,8 @@ class RewriteFiles:
             "method": self.method.value,
             "method_reason": self.method_reason,
             "cost": self.cost.to_dict(),
+            "gain": self.gain.to_dict(),
+            "tier": self.tier.value,
             "reason": self.reason,
             "input_files": len(self.files),
             "input_bytes": self.bytes,

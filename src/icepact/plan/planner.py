@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from icepact.model.health import Health, Place
 from icepact.model.plan import Before, LeftOut, Plan, Prediction, RewriteFiles, Unit
@@ -10,6 +11,7 @@ from icepact.model.policy import Policy
 from icepact.model.rates import Rates
 from icepact.model.table import DataFile, TableState, delete_records, signature
 from icepact.plan.budget import within_budget
+from icepact.plan.gain import gain_of
 from icepact.plan.methods import choose
 from icepact.plan.packing import outputs_of, pack, reading_order
 from icepact.plan.strategies.choice import Choice, Which
@@ -30,6 +32,7 @@ def make_plan(
     policy: Policy,
     rates: Rates | None = None,
     *,
+    now: datetime,
     set_aside: Mapping[str, str] | None = None,
 ) -> Plan:
     """What to rewrite, how, and why everything else is left alone.
@@ -41,7 +44,7 @@ def make_plan(
     groups: list[RewriteFiles] = []
     left_out: list[LeftOut] = []
     for place in health.places:
-        verdict = _judge(state, policy, rates, place)
+        verdict = _judge(state, policy, rates, place, now)
         groups.extend(verdict.groups)
         left_out.extend(verdict.left_out)
     groups, aside = _without(groups, state, set_aside or {})
@@ -65,7 +68,7 @@ def make_plan(
     )
 
 
-def choose_files(place: Place, policy: Policy) -> Choice:
+def choose_files(place: Place, policy: Policy, now: datetime) -> Choice:
     """Which files of a place are worth rewriting, and why, or why none are."""
     if place.broken:
         return Choice(which=Which.NONE, reason="refused: a file is live more than once in this snapshot")
@@ -74,7 +77,7 @@ def choose_files(place: Place, policy: Policy) -> Choice:
     if place.settled_by is not None:
         reason = f"nothing was written since the run that made snapshot {place.settled_by}"
         return Choice(which=Which.NONE, reason=reason)
-    return STRATEGIES[policy.strategy](place, policy)
+    return STRATEGIES[policy.strategy](place, policy, now)
 
 
 def _without(
@@ -102,9 +105,9 @@ def _most_saved_first(groups: Sequence[RewriteFiles]) -> list[RewriteFiles]:
     )
 
 
-def _judge(state: TableState, policy: Policy, rates: Rates, place: Place) -> _Verdict:
+def _judge(state: TableState, policy: Policy, rates: Rates, place: Place, now: datetime) -> _Verdict:
     """Candidates of one place, packed; refused, settled and useless work is left out with its reason."""
-    choice = choose_files(place, policy)
+    choice = choose_files(place, policy, now)
     files = [file for key in place.keys for file in state.by_partition.get(key, ())]
     twice = sorted({f.path for f in files} & state.live_twice)
     if twice:
@@ -114,7 +117,7 @@ def _judge(state: TableState, policy: Policy, rates: Rates, place: Place) -> _Ve
     chosen = [
         f for f in files if choice.which.takes(small=f.size < policy.min_file_size, touched=bool(f.deletes))
     ]
-    groups = tuple(_groups(state, policy, rates, place, chosen, choice.reason))
+    groups = tuple(_groups(state, policy, rates, place, chosen, choice))
     if not groups:
         return _left(place, f"packing would not leave fewer files ({choice.reason})")
     taken = {f.path for g in groups for f in g.files}
@@ -134,7 +137,7 @@ def _left(place: Place, reason: str) -> _Verdict:
 
 
 def _groups(
-    state: TableState, policy: Policy, rates: Rates, place: Place, chosen: Sequence[DataFile], reason: str
+    state: TableState, policy: Policy, rates: Rates, place: Place, chosen: Sequence[DataFile], choice: Choice
 ) -> Iterator[RewriteFiles]:
     """Groups of one place that leave fewer files or remove delete records."""
     if place.spread:
@@ -154,17 +157,19 @@ def _groups(
             predicted = max(place.spread, math.ceil(size / policy.target_file_size))
         if predicted >= len(files) and not any(f.deletes for f in files) and not policy.rewrite_all:
             continue
-        chosen = choose(state, units_of_group, policy, rates, regroup=place.spread > 0)
+        method = choose(state, units_of_group, policy, rates, regroup=place.spread > 0)
         yield RewriteFiles(
             group_id="",
             partition=place.name,
             output_spec_id=state.spec_id,
             regroup=place.spread > 0,
             units=units_of_group,
-            method=chosen.method,
-            method_reason=chosen.reason,
-            cost=chosen.cost,
-            reason=reason,
+            method=method.method,
+            method_reason=method.reason,
+            cost=method.cost,
+            reason=choice.reason,
+            tier=choice.which.tier,
+            gain=gain_of(files, predicted, state.deletes),
             predicted_files=predicted,
             predicted_bytes=size,
             delete_records=delete_records(files, state.deletes),

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from icepact.model.plan import Tier
+
 
 class Which(StrEnum):
     """Which files of a place are meant."""
@@ -28,6 +30,17 @@ class Which(StrEnum):
                 return small or touched
             case Which.ALL:
                 return True
+
+    @property
+    def tier(self) -> Tier:
+        """How deep it goes to rewrite these."""
+        match self:
+            case Which.NONE | Which.SMALL:
+                return Tier.MINOR
+            case Which.TOUCHED | Which.SMALL_OR_TOUCHED:
+                return Tier.MAJOR
+            case Which.ALL:
+                return Tier.FULL
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

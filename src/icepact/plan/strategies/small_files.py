@@ -1,5 +1,7 @@
 """Merge small files; where deletes weigh too much, rewrite what they apply to as well."""
 
+from datetime import datetime
+
 from icepact.model.health import Place
 from icepact.model.policy import Policy
 from icepact.model.sizes import format_size
@@ -7,8 +9,9 @@ from icepact.model.words import counted
 from icepact.plan.strategies.choice import Choice, Which
 
 
-def small_files(place: Place, policy: Policy) -> Choice:
+def small_files(place: Place, policy: Policy, now: datetime) -> Choice:
     """Enough small files, too many files at all, or too many deletes."""
+    del now
     facts = place.facts
     threshold = format_size(policy.min_file_size)
     if facts.delete_ratio > policy.max_delete_ratio:

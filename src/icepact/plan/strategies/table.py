@@ -1,6 +1,7 @@
 """All strategies."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 
 from icepact.model.health import Place
 from icepact.model.policy import Policy, Strategy
@@ -8,7 +9,7 @@ from icepact.plan.strategies.choice import Choice
 from icepact.plan.strategies.deletes import deletes
 from icepact.plan.strategies.small_files import small_files
 
-STRATEGIES: Mapping[Strategy, Callable[[Place, Policy], Choice]] = {
+STRATEGIES: Mapping[Strategy, Callable[[Place, Policy, datetime], Choice]] = {
     Strategy.SMALL_FILES: small_files,
     Strategy.DELETES: deletes,
 }
