@@ -2,32 +2,30 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepact.model.census import Census, Sheet, Tally, census_of
+from icepact.model.census import COLUMNS, Census, Sheet, Tally, census_of
 from icepact.model.table import DataFile, DeleteKind, TableState
 from tests.support.random_tables import policies, tables
 
-COLUMNS = ("place", "size", "rows", "number", "row_groups", "key", "kind")
 states = policies().flatmap(tables)
 
 
 def torn(census: Census, seed: int) -> Census:
     """The same files in more manifests, in another order."""
     dice = random.Random(seed)
-    sheets: list[Sheet] = []
-    for sheet in census.sheets:
+    sheets: dict[str, Sheet] = {}
+    for sheet in census.sheets.values():
         order = list(range(len(sheet)))
         dice.shuffle(order)
         cut = dice.randint(0, len(order))
         for some in (order[:cut], order[cut:]):
             columns = {name: getattr(sheet, name)[some] for name in COLUMNS}
-            sheets.append(
-                Sheet(spec_id=sheet.spec_id, deletes=sheet.deletes, partitions=sheet.partitions, **columns)
-            )
+            sheets[f"m{len(sheets)}"] = replace(sheet, **columns)
     return Census(pin=census.pin, sheets=sheets)
 
 
@@ -74,7 +72,7 @@ def test_files_are_touched_by_what_applies_to_them(state: TableState) -> None:
 
 @given(states)
 def test_sheets_are_kept_as_they_are(state: TableState) -> None:
-    for sheet in census_of(state).sheets:
+    for sheet in census_of(state).sheets.values():
         kept = Sheet.from_bytes(sheet.to_bytes())
         assert kept is not None
         assert (kept.spec_id, kept.deletes, kept.partitions) == (sheet.spec_id, sheet.deletes, sheet.partitions)
@@ -88,3 +86,17 @@ def test_a_sheet_that_is_broken_is_none() -> None:
     assert Sheet.from_bytes(document) is not None
     for broken in (b"", b"x", document[:-3], document[:10]):
         assert Sheet.from_bytes(broken) is None
+
+
+@given(states, st.integers())
+def test_a_part_of_the_census_says_the_same_of_its_partitions(state: TableState, seed: int) -> None:
+    whole = torn(census_of(state), seed)
+    wanted = random.Random(seed).sample(whole.places, len(whole.places) // 2)
+    part = whole.only(frozenset(wanted))
+    assert sorted(part.places, key=str) == sorted(wanted, key=str)
+    tallies = Tally(whole), Tally(part)
+    for place in wanted:
+        at, here = whole.places.index(place), part.places.index(place)
+        for kind in DeleteKind:
+            assert tallies[0].deletes(kind, records=True)[at] == tallies[1].deletes(kind, records=True)[here]
+        assert tallies[0].sums(whole.size)[at] == tallies[1].sums(part.size)[here]

@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
@@ -36,6 +34,7 @@ class Java:
         self._invoke: Any = jvm.java.lang.invoke
         self._lookup: Any = self._invoke.MethodHandles.publicLookup()
         self._classes: dict[str, Any] = {}
+        self._own: dict[str, Any] = {}
         self._methods: dict[tuple[str, str, tuple[str, ...]], Any] = {}
         self._collectors: Any = jvm.java.util.stream.Collectors
 
@@ -61,6 +60,12 @@ class Java:
             loader = self.jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
             self._classes[name] = self.jvm.java.lang.Class.forName(name, True, loader)
         return self._classes[name]
+
+    def own_class(self, name: str, java_class: Any = None) -> Any:
+        """A class of ours that was loaded before, or is remembered now; null if it is not known."""
+        if java_class is not None:
+            self._own[name] = java_class
+        return self._own.get(name)
 
     def method(self, owner: str, name: str, *arguments: str) -> Any:
         """A handle on a public method."""
@@ -166,23 +171,6 @@ class Java:
     def numbers(self, items: Any, handle: Any) -> list[int | None]:
         """A numeric method of every item, in order; null where Java says null."""
         return [None if text == "null" else int(text) for text in self.texts(items, handle)]
-
-    def longs(self, items: Any, handle: Any) -> npt.NDArray[np.int64]:
-        """A numeric method of every item that is never null, in order, as bytes."""
-        array = items.stream().mapToLong(self.as_interface("java.util.function.ToLongFunction", handle)).toArray()
-        buffer = self.jvm.java.nio.ByteBuffer.allocate(8 * len(array))
-        buffer.asLongBuffer().put(array)
-        return np.frombuffer(buffer.array(), ">i8").astype(np.int64)
-
-    def first_of_each(self, items: Any, handle: Any) -> Any:
-        """A Java map from every value of a method to the first item that has it."""
-        anything = self.class_of("java.lang.Object")
-        more = self.jvm.java.util.ArrayList()
-        more.add(anything)
-        first = self._invoke.MethodHandles.dropArguments(self._invoke.MethodHandles.identity(anything), 1, more)
-        merge = self.as_interface("java.util.function.BinaryOperator", first)
-        same = self.jvm.java.util.function.Function.identity()
-        return items.stream().collect(self._collectors.toMap(self.as_function(handle), same, merge))
 
     def big_text(self, handle: Any, argument: Any) -> bytes:
         """The text that a handle makes of one argument, through a private file.

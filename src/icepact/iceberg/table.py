@@ -1,8 +1,9 @@
 """One table as the other rooms see it: pinning a state, and what a rewrite and a commit need."""
 
 import json
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -190,6 +191,8 @@ class IcebergTable:
         """The newest snapshot of a branch, without its files."""
         snapshot = self.head(branch)
         self._check_partitions(snapshot)
+        order = json.loads(str(self.java.iceberg.SortOrderParser.toJson(self.table.sortOrder())))["fields"]
+        everything = self.table.operations().current().snapshots()
         return Pinned(
             table=self.name,
             uuid=self.uuid,
@@ -200,12 +203,20 @@ class IcebergTable:
             schema=self.schema,
             specs=self.specs,
             spec_id=int(self.table.spec().specId()),
-            sort_order=_sort_order(str(self.java.iceberg.SortOrderParser.toJson(self.table.sortOrder()))),
+            sort_order=_sort_order(order),
+            sort_key=_sort_key(order),
+            moments=self._moments(everything),
             properties=self.properties,
             manifests=0 if snapshot is None else len(snapshot.allManifests(self.table.io())),
-            snapshots=int(self.table.operations().current().snapshots().size()),
+            snapshots=int(everything.size()),
             last_runs=() if snapshot is None else self._last_runs(snapshot),
         )
+
+    def _moments(self, snapshots: Any) -> list[tuple[int, int]]:
+        java, owner = self.java, "org.apache.iceberg.Snapshot"
+        numbers = java.numbers(snapshots, java.method(owner, "sequenceNumber"))
+        times = java.numbers(snapshots, java.method(owner, "timestampMillis"))
+        return sorted((n, t) for n, t in zip(numbers, times, strict=True) if n is not None and t is not None)
 
     def expression(self, where: str) -> Any:
         """A row filter in Spark's SQL as Iceberg's expression, or one line that says why not."""
@@ -361,8 +372,15 @@ def _run_of(snapshot: Any) -> LastRun:
     )
 
 
-def _sort_order(text: str) -> str:
-    fields = json.loads(text)["fields"]
+_KEEP_ORDER = re.compile(r"identity|year|month|day|hour|truncate\[\d+\]")
+
+
+def _sort_order(fields: Sequence[Mapping[str, Any]]) -> str:
     if not fields:
         return "unsorted"
     return ", ".join(f"{f['transform']}(#{f['source-id']}) {f['direction']}" for f in fields)
+
+
+def _sort_key(fields: Sequence[Mapping[str, Any]]) -> int:
+    """The column whose bounds tell how files overlap: transforms such as buckets do not keep the order."""
+    return int(fields[0]["source-id"]) if fields and _KEEP_ORDER.fullmatch(fields[0]["transform"]) else 0

@@ -6,11 +6,11 @@ the partitions that are chosen.
 """
 
 import json
-import zlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +21,13 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 KINDS = tuple(DeleteKind)
 """In the order of their numbers in sheets."""
-_COLUMNS = ("place", "size", "rows", "number", "row_groups", "key", "kind")
-_FORMAT = 1
+COLUMNS = ("place", "size", "rows", "number", "row_groups", "key", "kind", "low", "high")
+"""Of a sheet, in this order."""
+_FORMAT = 2
 _NEVER = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Sheet:
     """The live files of one manifest, in its order: columns of equal length."""
 
@@ -48,41 +49,81 @@ class Sheet:
     """Hash of the file's path; for delete files, of the data file that it is bound to, and 0 if it is to none."""
     kind: Ints
     """Of delete files: an index into `KINDS`; 0 for data files."""
+    low: Ints
+    """Smallest value of the first sort column, as a number of the same order; 0 if there is none."""
+    high: Ints
+    """Its largest value."""
+    sorted_by: int = 0
+    """Field id of that column; 0 if the table has no sort order."""
 
     def __len__(self) -> int:
         return len(self.size)
 
+    @cached_property
+    def index(self) -> Mapping[Partition, int]:
+        """Partitions by what they are."""
+        return {partition: at for at, partition in enumerate(self.partitions)}
+
+    def only(self, wanted: Collection[tuple[int, Partition]]) -> "Sheet | None":
+        """The files of some partitions; null if there are none."""
+        taken = np.array([(self.spec_id, partition) in wanted for partition in self.partitions], np.bool_)
+        if taken.all():
+            return self
+        if not taken.any():
+            return None
+        mask = taken[self.place]
+        return replace(self, **{name: getattr(self, name)[mask] for name in COLUMNS})
+
     def to_bytes(self) -> bytes:
         """The sheet as it is kept."""
+        columns = [_narrow(getattr(self, name)) for name in COLUMNS]
         head = {
             "format": _FORMAT,
             "spec_id": self.spec_id,
             "deletes": self.deletes,
+            "sorted_by": self.sorted_by,
             "partitions": self.partitions,
-            "files": len(self),
+            "widths": [column.itemsize for column in columns],
         }
         told = json.dumps(head).encode()
-        columns = b"".join(getattr(self, name).astype("<i8").tobytes() for name in _COLUMNS)
-        return zlib.compress(len(told).to_bytes(4, "little") + told + columns, 1)
+        body = b"".join(column.tobytes() for column in columns)
+        return len(told).to_bytes(4, "little") + len(body).to_bytes(8, "little") + told + body
 
     @staticmethod
     def from_bytes(document: bytes) -> "Sheet | None":
         """A sheet as it was; null if it is of another format, or broken: then it is made anew."""
         try:
-            content = zlib.decompress(document)
-            at = 4 + int.from_bytes(content[:4], "little")
-            head = json.loads(content[4:at])
-            if head["format"] != _FORMAT:
+            begin = 12 + int.from_bytes(document[:4], "little")
+            body = int.from_bytes(document[4:12], "little")
+            head = json.loads(document[12:begin])
+            widths = head["widths"]
+            if head["format"] != _FORMAT or len(document) != begin + body or len(widths) != len(COLUMNS):
                 return None
-            columns = np.frombuffer(content, "<i8", offset=at).astype(np.int64).reshape(len(_COLUMNS), head["files"])
+            files, rest = divmod(body, sum(widths))
+            if rest:
+                return None
+            columns = {}
+            for name, width in zip(COLUMNS, widths, strict=True):
+                columns[name] = np.frombuffer(document, f"<i{width}", files, begin).astype(np.int64)
+                begin += width * files
+            if files and not 0 <= columns["place"].min() <= columns["place"].max() < len(head["partitions"]):
+                return None
             return Sheet(
                 spec_id=head["spec_id"],
                 deletes=head["deletes"],
+                sorted_by=head["sorted_by"],
                 partitions=tuple(tuple(values) for values in head["partitions"]),
-                **dict(zip(_COLUMNS, columns, strict=True)),
+                **columns,
             )
-        except (ValueError, LookupError, TypeError, zlib.error):
+        except (ValueError, LookupError, TypeError, ArithmeticError):
             return None
+
+
+def _narrow(column: Ints) -> npt.NDArray[np.signedinteger[Any]]:
+    """The same numbers in as few bytes as they need."""
+    low, high = (int(column.min()), int(column.max())) if len(column) else (0, 0)
+    width = next(width for width in (1, 2, 4, 8) if -(2 ** (8 * width - 1)) <= low and high < 2 ** (8 * width - 1))
+    return column.astype(f"<i{width}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +131,22 @@ class Census:
     """All live files of one snapshot."""
 
     pin: Pinned
-    sheets: Sequence[Sheet]
+    sheets: Mapping[str, Sheet]
+    """By the path of the manifest."""
+
+    def only(self, wanted: Collection[tuple[int, Partition]]) -> "Census":
+        """The census of some partitions. Deletes that apply everywhere stay."""
+        everywhere = {spec_id for spec_id, spec in self.pin.specs.items() if spec.unpartitioned}
+        parts = {
+            path: sheet if sheet.deletes and sheet.spec_id in everywhere else sheet.only(wanted)
+            for path, sheet in self.sheets.items()
+        }
+        return Census(pin=self.pin, sheets={path: part for path, part in parts.items() if part is not None})
 
     @cached_property
     def places(self) -> list[tuple[int, Partition]]:
         """Partitions with data files, by spec, in a fixed order."""
-        found = {(s.spec_id, p) for s in self.sheets if not s.deletes for p in s.partitions}
+        found = {(s.spec_id, p) for s in self.sheets.values() if not s.deletes for p in _live(s)}
         return sorted(found, key=lambda key: (key[0], [(v is not None, str(v)) for v in key[1]]))
 
     @cached_property
@@ -103,13 +154,13 @@ class Census:
         return {place: at for at, place in enumerate(self.places)}
 
     def _column(self, name: str, *, deletes: bool) -> Ints:
-        columns = [getattr(s, name) for s in self.sheets if s.deletes is deletes]
+        columns = [getattr(s, name) for s in self.sheets.values() if s.deletes is deletes]
         return np.concatenate(columns) if columns else np.zeros(0, np.int64)
 
     def _places_of(self, *, deletes: bool) -> Ints:
         """Of each file: an index into `places`; -1 for deletes of partitions that no data file is in."""
         columns = []
-        for sheet in self.sheets:
+        for sheet in self.sheets.values():
             if sheet.deletes is deletes:
                 table = [self._index.get((sheet.spec_id, p), -1) for p in sheet.partitions]
                 columns.append(np.array(table or [0], np.int64)[sheet.place])
@@ -141,6 +192,16 @@ class Census:
     def row_groups(self) -> Ints:
         """Places where readers may begin, of each data file."""
         return self._column("row_groups", deletes=False)
+
+    @cached_property
+    def low(self) -> Ints:
+        """Smallest sort key of each data file."""
+        return self._column("low", deletes=False)
+
+    @cached_property
+    def high(self) -> Ints:
+        """Largest sort key of each data file."""
+        return self._column("high", deletes=False)
 
     @cached_property
     def _key(self) -> Ints:
@@ -186,7 +247,7 @@ class Deletes:
         self.number = column("number", deletes=True)
         self._key = column("key", deletes=True)
         self._place = census._places_of(deletes=True)
-        spec = [np.full(len(s), s.spec_id, np.int64) for s in census.sheets if s.deletes]
+        spec = [np.full(len(s), s.spec_id, np.int64) for s in census.sheets.values() if s.deletes]
         self._spec = np.concatenate(spec) if spec else np.zeros(0, np.int64)
         self._equality = self.kind == KINDS.index(DeleteKind.EQUALITY)
         unpartitioned = [number for number, spec in census.pin.specs.items() if spec.unpartitioned]
@@ -334,10 +395,10 @@ def census_of(state: TableState) -> Census:
         deletes.setdefault(delete.spec_id, []).append(delete)
     return Census(
         pin=state,
-        sheets=[
-            *(_data_sheet(spec_id, files) for spec_id, files in sorted(data.items())),
-            *(_delete_sheet(spec_id, files) for spec_id, files in sorted(deletes.items())),
-        ],
+        sheets={
+            **{f"data {spec_id}": _data_sheet(spec_id, files) for spec_id, files in sorted(data.items())},
+            **{f"deletes {spec_id}": _delete_sheet(spec_id, files) for spec_id, files in sorted(deletes.items())},
+        },
     )
 
 
@@ -354,6 +415,8 @@ def _data_sheet(spec_id: int, files: Sequence[DataFile]) -> Sheet:
         row_groups=_ints(len(f.row_groups) or 1 for f in files),
         key=_ints(_hash(f.path) for f in files),
         kind=np.zeros(len(files), np.int64),
+        low=np.zeros(len(files), np.int64),
+        high=np.zeros(len(files), np.int64),
     )
 
 
@@ -370,7 +433,14 @@ def _delete_sheet(spec_id: int, files: Sequence[DeleteFile]) -> Sheet:
         row_groups=np.ones(len(files), np.int64),
         key=_ints(_hash(f.referenced) if f.referenced is not None else 0 for f in files),
         kind=_ints(KINDS.index(f.kind) for f in files),
+        low=np.zeros(len(files), np.int64),
+        high=np.zeros(len(files), np.int64),
     )
+
+
+def _live(sheet: Sheet) -> Iterable[Partition]:
+    """Partitions that files of the sheet are in; of one that was cut down, others are still named."""
+    return (sheet.partitions[at] for at in np.unique(sheet.place).tolist())
 
 
 def _ints(values: Iterable[int]) -> Ints:

@@ -163,6 +163,10 @@ class Pinned:
     """The current spec: outputs follow it."""
     sort_order: str
     """The table's sort order in words; `unsorted` if it has none."""
+    sort_key: int = field(default=0, kw_only=True)
+    """Field id of the first sort column, if files can be told apart by it; else 0."""
+    moments: Sequence[tuple[int, int]] = field(default=(), kw_only=True)
+    """Sequence numbers of the snapshots that are known, with their milliseconds since 1970; ascending."""
     properties: Mapping[str, str]
     manifests: int
     snapshots: int

@@ -1,0 +1,157 @@
+package icepact;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.LongBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import org.apache.iceberg.ContentFile;
+import org.apache.iceberg.DeleteFile;
+import org.apache.iceberg.FileContent;
+import org.apache.iceberg.FileFormat;
+import org.apache.iceberg.ManifestContent;
+import org.apache.iceberg.ManifestFile;
+import org.apache.iceberg.ManifestFiles;
+import org.apache.iceberg.ManifestReader;
+import org.apache.iceberg.StructLike;
+import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.types.Conversions;
+import org.apache.iceberg.types.Type;
+import org.apache.iceberg.util.BucketUtil;
+
+/** The live files of one manifest as columns of numbers. Compiled at run time by Spark's own compiler. */
+public final class Sheets {
+  private static final int COLUMNS = 9;
+  private long[][] columns = new long[COLUMNS][1024];
+  private int files = 0;
+  private final List firsts = new ArrayList();
+
+  /** `key` is the id of the column whose bounds are wanted, or 0. */
+  public void read(ManifestFile manifest, FileIO io, Map specs, List wanted, int key, Type type) throws Exception {
+    boolean deletes = manifest.content() == ManifestContent.DELETES;
+    ManifestReader reader =
+        deletes
+            ? (ManifestReader) ManifestFiles.readDeleteManifest(manifest, io, specs)
+            : (ManifestReader) ManifestFiles.read(manifest, io, specs);
+    Map places = new HashMap();
+    try {
+      Iterator entries = reader.select(wanted).iterator();
+      while (entries.hasNext()) {
+        add((ContentFile) entries.next(), deletes, places, key, type);
+      }
+    } finally {
+      reader.close();
+    }
+  }
+
+  private void add(ContentFile file, boolean deletes, Map places, int key, Type type) {
+    if (files == columns[0].length) {
+      for (int i = 0; i < COLUMNS; i++) {
+        columns[i] = Arrays.copyOf(columns[i], 2 * files);
+      }
+    }
+    StructLike partition = (StructLike) file.partition();
+    List values = new ArrayList(partition.size());
+    for (int i = 0; i < partition.size(); i++) {
+      values.add(partition.get(i, Object.class));
+    }
+    Integer place = (Integer) places.get(values);
+    if (place == null) {
+      place = Integer.valueOf(places.size());
+      places.put(values, place);
+      firsts.add(file.copy());
+    }
+    Long number = file.dataSequenceNumber();
+    columns[0][files] = place.intValue();
+    columns[1][files] = file.fileSizeInBytes();
+    columns[2][files] = file.recordCount();
+    columns[3][files] = number == null ? 0L : number.longValue();
+    columns[4][files] = 1L;
+    if (deletes) {
+      DeleteFile delete = (DeleteFile) file;
+      if (delete.contentSizeInBytes() != null) {
+        columns[1][files] = delete.contentSizeInBytes().longValue();
+      }
+      columns[5][files] = hash(delete.referencedDataFile());
+      columns[6][files] =
+          file.content() == FileContent.EQUALITY_DELETES ? 2L : file.format() == FileFormat.PUFFIN ? 1L : 0L;
+    } else {
+      List offsets = file.splitOffsets();
+      if (offsets != null && offsets.size() > 1) {
+        columns[4][files] = offsets.size();
+      }
+      columns[5][files] = hash(file.location());
+      if (key != 0) {
+        columns[7][files] = bound(file.lowerBounds(), key, type, Long.MIN_VALUE);
+        columns[8][files] = bound(file.upperBounds(), key, type, Long.MAX_VALUE);
+      }
+    }
+    files++;
+  }
+
+  /** Two hashes of 32 bits side by side; 0 where there is no path. */
+  private static long hash(String path) {
+    if (path == null) {
+      return 0L;
+    }
+    long found = (((long) path.hashCode()) << 32) ^ (BucketUtil.hash((CharSequence) path) & 0xFFFFFFFFL);
+    return found == 0L ? 1L : found;
+  }
+
+  /** A bound as a number of the same order; long values are cut off. */
+  private static long bound(Map bounds, int key, Type type, long unknown) {
+    ByteBuffer raw = bounds == null ? null : (ByteBuffer) bounds.get(Integer.valueOf(key));
+    if (raw == null) {
+      return unknown;
+    }
+    Object value = Conversions.fromByteBuffer(type, raw);
+    if (value instanceof Integer || value instanceof Long) {
+      return ((Number) value).longValue();
+    }
+    if (value instanceof Number) {
+      long bits = Double.doubleToLongBits(((Number) value).doubleValue());
+      return bits < 0 ? bits ^ Long.MAX_VALUE : bits;
+    }
+    if (value instanceof Boolean) {
+      return ((Boolean) value).booleanValue() ? 1L : 0L;
+    }
+    byte[] bytes;
+    if (value instanceof CharSequence) {
+      bytes = value.toString().getBytes(StandardCharsets.UTF_8);
+    } else if (value instanceof ByteBuffer) {
+      ByteBuffer buffer = (ByteBuffer) value;
+      bytes = new byte[Math.min(8, buffer.remaining())];
+      for (int i = 0; i < bytes.length; i++) {
+        bytes[i] = buffer.get(buffer.position() + i);
+      }
+    } else {
+      return unknown;
+    }
+    long found = 0L;
+    for (int i = 0; i < 8; i++) {
+      found = (found << 8) | (i < bytes.length ? bytes[i] & 0xFFL : 0L);
+    }
+    return found ^ Long.MIN_VALUE;
+  }
+
+  /** One file of each partition, in the order of their numbers. */
+  public List firsts() {
+    return firsts;
+  }
+
+  /** All columns, one after the other, little-endian. */
+  public byte[] columns() {
+    ByteBuffer buffer = ByteBuffer.allocate(8 * COLUMNS * files);
+    buffer.order(ByteOrder.LITTLE_ENDIAN);
+    LongBuffer longs = buffer.asLongBuffer();
+    for (int i = 0; i < COLUMNS; i++) {
+      longs.put(columns[i], 0, files);
+    }
+    return buffer.array();
+  }
+}
