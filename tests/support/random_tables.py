@@ -131,7 +131,7 @@ def _outputs(state: TableState, plan: Plan) -> Iterator[tuple[int, tuple[int, Pa
         if not step.regroup:
             place = step.files[0].spec_id, step.files[0].partition
             for unit in step.units:
-                pieces = outputs_of(unit, plan.policy)
+                pieces = outputs_of(unit.bytes, plan.policy)
                 yield from ((unit.bytes // pieces, place) for _ in range(pieces))
         else:
             places = _current_places(state, step)

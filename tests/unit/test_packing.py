@@ -109,7 +109,7 @@ def test_examples(megabytes: list[int], given_options: dict[str, object], expect
 def test_a_lone_file_beyond_the_maximum_becomes_several() -> None:
     policy = make_policy(target_file_size=100, max_file_size=180)
     expected = {1: 1, 180: 1, 181: 2, 360: 2, 361: 3}
-    assert {size: outputs_of(Unit(files=(data_file("f", size),)), policy) for size in expected} == expected
+    assert {size: outputs_of(size, policy) for size in expected} == expected
 
 
 @pytest.mark.parametrize("largest", [1 * MB, 100 * MB, 700 * MB])

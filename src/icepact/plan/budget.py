@@ -89,7 +89,7 @@ def _shrunk(
         group,
         units=units,
         cost=cost,
-        predicted_files=sum(outputs_of(u, policy) for u in units),
+        predicted_files=sum(outputs_of(u.bytes, policy) for u in units),
         predicted_bytes=sum(u.bytes for u in units),
         delete_records=delete_records((f for u in units for f in u.files), deletes),
     )

@@ -27,17 +27,21 @@ OVERFILL = 1.1
 
 def pack(files: Sequence[DataFile], policy: Policy) -> tuple[Unit, ...]:
     """Units, largest first; the last one is what remained."""
-    bins = _best_fit(sorted(files, key=lambda f: (-f.size, f.path)), policy)
-    bins = _balanced(_join_smallest(bins, policy), policy)
-    bins.sort(key=lambda b: (-b.size, b.files[0].path))
-    return tuple(Unit(files=tuple(sorted(b.files, key=reading_order))) for b in bins)
+    falling = sorted(files, key=lambda f: (-f.size, f.path))
+    packed = pack_sizes([f.size for f in falling], policy)
+    return tuple(Unit(files=tuple(sorted((falling[at] for at in unit), key=reading_order))) for unit in packed)
 
 
-def outputs_of(unit: Unit, policy: Policy) -> int:
-    """One output file; more only if a lone input is above the maximum."""
-    if unit.bytes <= policy.max_file_size:
-        return 1
-    return math.ceil(unit.bytes / policy.max_file_size)
+def pack_sizes(sizes: Sequence[int], policy: Policy) -> list[list[int]]:
+    """The same for sizes alone, given in falling order: units as indexes."""
+    bins = _balanced(_join_smallest(_best_fit(sizes, policy), policy), sizes, policy)
+    bins.sort(key=lambda b: (-b.size, b.files[0]))
+    return [b.files for b in bins]
+
+
+def outputs_of(size: int, policy: Policy) -> int:
+    """Files that so many bytes become: one; more only if a lone input is above the maximum."""
+    return max(1, math.ceil(size / policy.max_file_size))
 
 
 def reading_order(file: DataFile) -> tuple[int, str]:
@@ -46,17 +50,13 @@ def reading_order(file: DataFile) -> tuple[int, str]:
 
 
 class _Bin:
-    """A unit that is being filled."""
+    """A unit that is being filled: indexes of files."""
 
     __slots__ = ("files", "size")
 
-    def __init__(self, file: DataFile) -> None:
+    def __init__(self, file: int, size: int) -> None:
         self.files = [file]
-        self.size = file.size
-
-    def add(self, files: Sequence[DataFile]) -> None:
-        self.files.extend(files)
-        self.size += sum(f.size for f in files)
+        self.size = size
 
 
 def _largest(policy: Policy) -> int:
@@ -64,48 +64,51 @@ def _largest(policy: Policy) -> int:
     return min(policy.max_file_size, policy.max_group_size)
 
 
-def _best_fit(files: Sequence[DataFile], policy: Policy) -> list[_Bin]:
+def _best_fit(sizes: Sequence[int], policy: Policy) -> list[_Bin]:
     """Best fit with a sorted list of free room: n log n, where a plain first fit is quadratic."""
     capacity = _capacity(policy)
     bins: list[_Bin] = []
     room: list[tuple[int, int]] = []  # (free bytes, bin number), ascending
-    for file in files:
-        at = bisect_left(room, (file.size, 0))
+    for file, size in enumerate(sizes):
+        at = bisect_left(room, (size, 0))
         if at == len(room):
-            bins.append(_Bin(file))
-            insort(room, (capacity - file.size, len(bins) - 1))
+            bins.append(_Bin(file, size))
+            insort(room, (capacity - size, len(bins) - 1))
             continue
         free, number = room.pop(at)
-        bins[number].add([file])
-        if len(bins[number].files) < policy.max_group_files:
-            insort(room, (free - file.size, number))
+        chosen = bins[number]
+        chosen.files.append(file)
+        chosen.size += size
+        if len(chosen.files) < policy.max_group_files:
+            insort(room, (free - size, number))
     return bins
 
 
 def _join_smallest(bins: Sequence[_Bin], policy: Policy) -> list[_Bin]:
     """Join the two smallest units while both are small and fit together."""
-    heap = [(b.size, b.files[0].path, number, b) for number, b in enumerate(bins)]
+    heap = [(b.size, b.files[0], b) for b in bins]
     heapify(heap)
     full: list[_Bin] = []  # joined with nothing any more, for they have so many files
     while len(heap) > 1:
         entry = heappop(heap)
-        first, second = entry[3], heap[0][3]
+        first, second = entry[2], heap[0][2]
         if second.size >= policy.min_file_size or first.size + second.size > _largest(policy):
             heappush(heap, entry)
             break
         if len(first.files) + len(second.files) <= policy.max_group_files:
             heappop(heap)
-            first.add(second.files)
-            heappush(heap, (first.size, *entry[1:]))
+            first.files += second.files
+            first.size += second.size
+            heappush(heap, (first.size, entry[1], first))
         elif len(first.files) >= len(second.files):
             full.append(first)
         else:
-            full.append(heappop(heap)[3])
+            full.append(heappop(heap)[2])
             heappush(heap, entry)
-    return [*full, *(entry[3] for entry in heap)]
+    return [*full, *(entry[2] for entry in heap)]
 
 
-def _balanced(bins: list[_Bin], policy: Policy) -> list[_Bin]:
+def _balanced(bins: list[_Bin], sizes: Sequence[int], policy: Policy) -> list[_Bin]:
     """The same files in as many units of about equal size; the units as they are if that would leave a small one.
 
     Largest file first, each into the emptiest unit. A small unit could be joined in the next run: the fixed
@@ -113,14 +116,14 @@ def _balanced(bins: list[_Bin], policy: Policy) -> list[_Bin]:
     """
     if len(bins) < 2:
         return bins
-    files = sorted((f for b in bins for f in b.files), key=lambda f: (-f.size, f.path))
-    dealt = [_Bin(file) for file in files[: len(bins)]]
+    dealt = [_Bin(file, sizes[file]) for file in range(len(bins))]
     heap = [(b.size, number) for number, b in enumerate(dealt)]
     heapify(heap)
-    for file in files[len(bins) :]:
+    for file in range(len(bins), len(sizes)):
         size, number = heappop(heap)
-        dealt[number].add([file])
-        heappush(heap, (size + file.size, number))
+        dealt[number].files.append(file)
+        dealt[number].size = size + sizes[file]
+        heappush(heap, (size + sizes[file], number))
     spread = max(b.size for b in dealt) - min(b.size for b in dealt)
     before = max(b.size for b in bins) - min(b.size for b in bins)
     fits = all(len(b.files) <= policy.max_group_files and b.size <= _capacity(policy) for b in dealt)

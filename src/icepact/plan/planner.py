@@ -152,7 +152,7 @@ def _groups(
     for units_of_group in batches:
         files = [f for u in units_of_group for f in u.files]
         size = sum(f.size for f in files)
-        predicted = sum(outputs_of(u, policy) for u in units_of_group)
+        predicted = sum(outputs_of(u.bytes, policy) for u in units_of_group)
         if place.spread:
             predicted = max(place.spread, math.ceil(size / policy.target_file_size))
         if predicted >= len(files) and not any(f.deletes for f in files) and not policy.rewrite_all:
