@@ -12,7 +12,7 @@ from icepact.model.policy import MethodWish, Policy
 from icepact.model.rates import Rates
 from icepact.model.schema import primitive_types
 from icepact.model.sizes import format_size
-from icepact.model.table import DataFile, DeleteFile, DeleteKind, TableState
+from icepact.model.table import DataFile, DeleteFile, DeleteKind, Pinned, TableState
 
 _NOT_WRITTEN = ("variant", "geometry", "geography", "unknown", "timestamp_ns", "timestamptz_ns", "time")
 _FOOTER_REQUESTS = 2
@@ -32,42 +32,60 @@ class Chosen:
 
 def choose(state: TableState, units: Sequence[Unit], policy: Policy, rates: Rates, *, regroup: bool) -> Chosen:
     """The cheapest method that is allowed; what the user asked for comes first."""
-    costs = {method: _cost(method, state, units, policy, rates) for method in Method}
-    against = _why_not_assembled(state, units, regroup=regroup)
+    files = [f for unit in units for f in unit.files]
+    copied = sum(_copied(f, state.deletes, policy) for f in files)
+    against = why_not_assembled(state, regroup=regroup) or _odd_files(files)
+    total = sum(f.size for f in files)
+    return cheapest(state, policy, rates, against, files=len(files), units=len(units), bytes=total, copied=copied)
+
+
+def cheapest(
+    pin: Pinned, policy: Policy, rates: Rates, against: str | None, *, files: int, units: int, bytes: int, copied: int
+) -> Chosen:
+    """The same from counts alone. `against` says why row groups cannot be assembled."""
+    costs = {
+        Method.ASSEMBLE: cost_of(
+            Method.ASSEMBLE, files=files, units=units, copied=copied, encoded=bytes - copied, rates=rates
+        ),
+        Method.SPARK: cost_of(Method.SPARK, files=files, units=units, copied=0, encoded=bytes, rates=rates),
+    }
     if against is not None:
         return Chosen(method=Method.SPARK, cost=costs[Method.SPARK], reason=against)
-    if policy.method is MethodWish.AUTO and state.sort_order != "unsorted":
+    if policy.method is MethodWish.AUTO and pin.sort_order != "unsorted":
         reason = "the table has a sort order, and this method keeps outputs sorted"
         return Chosen(method=Method.SPARK, cost=costs[Method.SPARK], reason=reason)
     if policy.method is not MethodWish.AUTO:
         asked = Method(policy.method.value)
         return Chosen(method=asked, cost=costs[asked], reason="as asked")
-    cheapest = min(Method, key=lambda method: (costs[method].seconds, list(Method).index(method)))
-    other = next(method for method in Method if method is not cheapest)
-    reason = f"about {_seconds(costs[cheapest])} of work, {_seconds(costs[other])} by {other}"
-    if costs[cheapest].copied_bytes:
-        reason += f"; {format_size(costs[cheapest].copied_bytes)} can be copied"
-    return Chosen(method=cheapest, cost=costs[cheapest], reason=reason)
+    best = min(Method, key=lambda method: (costs[method].seconds, list(Method).index(method)))
+    other = next(method for method in Method if method is not best)
+    reason = f"about {_seconds(costs[best])} of work, {_seconds(costs[other])} by {other}"
+    if costs[best].copied_bytes:
+        reason += f"; {format_size(costs[best].copied_bytes)} can be copied"
+    return Chosen(method=best, cost=costs[best], reason=reason)
 
 
 def _seconds(cost: Cost) -> str:
     return f"{cost.seconds:.1f} s" if cost.seconds < 10 else f"{cost.seconds:,.0f} s"
 
 
-def _why_not_assembled(state: TableState, units: Sequence[Unit], *, regroup: bool) -> str | None:
-    """Why row groups cannot be assembled; null if they can."""
+def why_not_assembled(pin: Pinned, *, regroup: bool) -> str | None:
+    """Why no row groups of this table can be assembled; null if they can."""
     if regroup:
         return "rows of old partition specs are sorted into other partitions"
-    wanted = state.properties.get("write.format.default", "parquet").lower()
+    wanted = pin.properties.get("write.format.default", "parquet").lower()
     if wanted != "parquet":
         return f"the table is written as {wanted}"
-    formats = {f.format for unit in units for f in unit.files} - {"parquet"}
+    strange = sorted(primitive_types(from_json(pin.schema)) & set(_NOT_WRITTEN))
+    return f"a column is of type {strange[0]}" if strange else None
+
+
+def _odd_files(files: Sequence[DataFile]) -> str | None:
+    """Why these files cannot be assembled; null if they can."""
+    formats = {f.format for f in files} - {"parquet"}
     if formats:
         return f"some files are {sorted(formats)[0]}"
-    strange = sorted(primitive_types(from_json(state.schema)) & set(_NOT_WRITTEN))
-    if strange:
-        return f"a column is of type {strange[0]}"
-    if any(_unspeakable(value) for unit in units for f in unit.files for value in f.partition):
+    if any(_unspeakable(value) for f in files for value in f.partition):
         return "a partition value is NaN or infinite"
     return None
 
@@ -77,23 +95,21 @@ def _unspeakable(value: Any) -> bool:
     return value in ("NaN", "Infinity", "-Infinity") or (isinstance(value, float) and not isfinite(value))
 
 
-def _cost(method: Method, state: TableState, units: Sequence[Unit], policy: Policy, rates: Rates) -> Cost:
-    files = [f for unit in units for f in unit.files]
-    total = sum(f.size for f in files)
+def cost_of(method: Method, *, files: int, units: int, copied: int, encoded: int, rates: Rates) -> Cost:
+    """What a method is predicted to take for so much work."""
     speed = rates.of(method)
-    copied = 0 if method is Method.SPARK else sum(_copied(f, state.deletes, policy) for f in files)
     seconds = (
-        len(units) * speed.seconds_per_unit
-        + len(files) * speed.seconds_per_file
+        units * speed.seconds_per_unit
+        + files * speed.seconds_per_file
         + copied / speed.copied_per_second
-        + (total - copied) / speed.encoded_per_second
+        + encoded / speed.encoded_per_second
     )
     return Cost(
         seconds=round(seconds * speed.correction, 3),
         baseline_seconds=round(seconds, 3),
         copied_bytes=copied,
-        encoded_bytes=total - copied,
-        requests=_FOOTER_REQUESTS * len(files) + _OUTPUT_REQUESTS * len(units),
+        encoded_bytes=encoded,
+        requests=_FOOTER_REQUESTS * files + _OUTPUT_REQUESTS * units,
     )
 
 

@@ -11,11 +11,11 @@ from icepact.model.policy import Policy
 from icepact.model.rates import Rates
 from icepact.model.table import DataFile, TableState, delete_records, signature
 from icepact.plan.budget import within_budget
+from icepact.plan.choosing import choose_files
 from icepact.plan.gain import gain_of
 from icepact.plan.methods import choose
 from icepact.plan.packing import outputs_of, pack, reading_order
 from icepact.plan.strategies.choice import Choice, Which
-from icepact.plan.strategies.table import STRATEGIES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,18 +66,6 @@ def make_plan(
         before=before,
         complete=not cut and not aside,
     )
-
-
-def choose_files(place: Place, policy: Policy, now: datetime) -> Choice:
-    """Which files of a place are worth rewriting, and why, or why none are."""
-    if place.broken:
-        return Choice(which=Which.NONE, reason="refused: a file is live more than once in this snapshot")
-    if policy.rewrite_all:
-        return Choice(which=Which.ALL, reason="rewrite-all was asked for")
-    if place.settled_by is not None:
-        reason = f"nothing was written since the run that made snapshot {place.settled_by}"
-        return Choice(which=Which.NONE, reason=reason)
-    return STRATEGIES[policy.strategy](place, policy, now)
 
 
 def _without(

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
+from icepact.model.census import Flags
 from icepact.model.plan import Tier
 
 
@@ -30,6 +33,20 @@ class Which(StrEnum):
                 return small or touched
             case Which.ALL:
                 return True
+
+    def mask(self, *, small: Flags, touched: Flags) -> Flags:
+        """The same for columns of files."""
+        match self:
+            case Which.NONE:
+                return np.zeros_like(small)
+            case Which.SMALL:
+                return small
+            case Which.TOUCHED:
+                return touched
+            case Which.SMALL_OR_TOUCHED:
+                return small | touched
+            case Which.ALL:
+                return np.ones_like(small)
 
     @property
     def tier(self) -> Tier:
