@@ -1,20 +1,75 @@
 """Facts per partition and for the table, from the census of its files alone."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
 from icepact.assess.facts import counted_facts
 from icepact.assess.places import places
 from icepact.assess.signals import score
-from icepact.model.census import Census, Tally
-from icepact.model.health import Facts, Health, PartitionHealth
+from icepact.model.census import Census, Tally, order_of
+from icepact.model.health import Facts, Health, PartitionHealth, Place
+from icepact.model.looked import Clocks, Looked
 from icepact.model.policy import Policy
-from icepact.model.table import DeleteKind
+from icepact.model.table import DeleteKind, Key, Pinned
 
 
-def assess(census: Census, policy: Policy) -> Health:
-    """The health of a pinned table."""
+def assess(census: Census, policy: Policy, *, clocks: Clocks | None = None, before: Looked | None = None) -> Health:
+    """The health of a pinned table.
+
+    `before` is an earlier look: of partitions that are in no manifest that came or went since, the same is said again.
+    """
+    clocks = clocks or {}
+    changed = None if before is None else _changed(before, census, policy, clocks)
+    if before is None or changed is None:
+        return _health(census, census, policy, clocks)
+    return _health(
+        census,
+        census.only(changed),
+        policy,
+        clocks,
+        partitions=[p for p in before.health.partitions if (p.spec_id, p.partition) not in changed],
+        of_place=[place for place in before.health.places if place.keys[0] not in changed],
+        dangling={key: count for key, count in before.health.dangling.items() if key not in changed},
+    )
+
+
+def _changed(before: Looked, census: Census, policy: Policy, clocks: Clocks) -> frozenset[Key] | None:
+    """Partitions that may not be as they were; null if that can be any."""
+    if (before.policy, before.clocks, _ground(before.census)) != (policy, clocks, _ground(census)):
+        return None
+    if any(sheet.spec_id != census.pin.spec_id for sheet in census.sheets.values()):
+        return None  # files of old specs are one place
+    if census.pin.specs[census.pin.spec_id].unpartitioned:
+        return None  # so is everything
+    was, now = before.census.sheets, census.sheets
+    moved = [*(now[path] for path in now.keys() - was.keys()), *(was[path] for path in was.keys() - now.keys())]
+    return frozenset((sheet.spec_id, partition) for sheet in moved for partition in sheet.partitions)
+
+
+def _ground(census: Census) -> tuple[Any, ...]:
+    """What a whole table is judged by."""
+    pin: Pinned = census.pin
+    names = ("uuid", "branch", "format_version", "specs", "spec_id", "sort_key", "sort_order", "properties", "schema")
+    only_here = pin.snapshot_id if pin.format_version == 1 else None  # without sequence numbers any commit is news
+    return (*(getattr(pin, name) for name in names), list(pin.last_runs), only_here)
+
+
+def _health(
+    census: Census,
+    part: Census,
+    policy: Policy,
+    clocks: Clocks,
+    *,
+    partitions: Sequence[PartitionHealth] = (),
+    of_place: Sequence[Place] = (),
+    dangling: Mapping[Key, int] | None = None,
+) -> Health:
+    """Of a census of which only a part is looked at; the rest is known."""
     pin, threshold = census.pin, policy.min_file_size
-    partitions = [
+    fresh = [
         PartitionHealth(
             spec_id=spec_id,
             partition=partition,
@@ -22,8 +77,14 @@ def assess(census: Census, policy: Policy) -> Health:
             facts=facts,
             score=score(facts),
         )
-        for (spec_id, partition), facts in zip(census.places, counted_facts(Tally(census), threshold), strict=True)
+        for (spec_id, partition), facts in zip(part.places, counted_facts(Tally(part), threshold), strict=True)
     ]
+    partitions = [*partitions, *fresh]
+    of_place = [*of_place, *places(part, policy, clocks)]
+    if len(fresh) < len(partitions):
+        partitions.sort(key=lambda p: order_of((p.spec_id, p.partition)))
+        of_place.sort(key=lambda place: (place.spread > 0, order_of(place.keys[0])))
+    dangling = {**(dangling or {}), **_dangling(part)}
     facts = _total(partitions, census)
     return Health(
         table=pin.table,
@@ -34,17 +95,36 @@ def assess(census: Census, policy: Policy) -> Health:
         target=policy.target_file_size,
         facts=facts,
         score=score(facts),
-        dangling_delete_files=int(np.count_nonzero(~census.deletes.applied)),
+        dangling=dangling,
         manifests=pin.manifests,
         snapshots=pin.snapshots,
         partitions=partitions,
-        places=places(census, policy),
+        places=of_place,
     )
 
 
-def _total(partitions: list[PartitionHealth], census: Census) -> Facts:
+def _dangling(census: Census) -> Mapping[Key, int]:
+    """Deletes that apply to no live file, by the partition that they are in."""
+    found: Counter[Key] = Counter()
+    begin, idle = 0, ~census.deletes.applied
+    for sheet in census.sheets.values():
+        if sheet.deletes:
+            for place in sheet.place[idle[begin : begin + len(sheet)]].tolist():
+                found[(sheet.spec_id, sheet.partitions[place])] += 1
+            begin += len(sheet)
+    return found
+
+
+def _total(partitions: Sequence[PartitionHealth], census: Census) -> Facts:
     parts = [p.facts for p in partitions]
-    deletes = census.deletes
+    counts = dict.fromkeys(DeleteKind, 0)
+    records = dict.fromkeys(DeleteKind, 0)
+    for sheet in census.sheets.values():  # over the table: one delete file can apply to many partitions
+        if sheet.deletes:
+            for number, kind in enumerate(DeleteKind):
+                of_kind = sheet.kind == number
+                counts[kind] += int(np.count_nonzero(of_kind))
+                records[kind] += int(sheet.rows[of_kind].sum())
     return Facts(
         data_files=sum(f.data_files for f in parts),
         small_files=sum(f.small_files for f in parts),
@@ -52,7 +132,6 @@ def _total(partitions: list[PartitionHealth], census: Census) -> Facts:
         bytes=sum(f.bytes for f in parts),
         rows=sum(f.rows for f in parts),
         row_groups=sum(f.row_groups for f in parts),
-        # counted over the table: one delete file can apply to many partitions
-        delete_files={kind.value: int(np.count_nonzero(deletes.of(kind))) for kind in DeleteKind},
-        delete_records={kind.value: int(deletes.records[deletes.of(kind)].sum()) for kind in DeleteKind},
+        delete_files={kind.value: count for kind, count in counts.items()},
+        delete_records={kind.value: count for kind, count in records.items()},
     )

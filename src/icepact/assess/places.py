@@ -1,15 +1,18 @@
 """Places: which files are judged together, and whether there are any news."""
 
+from datetime import UTC, datetime
+
 import numpy as np
 
 from icepact.assess.facts import counted_facts
 from icepact.model.census import Census, Flags, Ints, Tally
 from icepact.model.health import Place
+from icepact.model.looked import Clocks
 from icepact.model.policy import Policy
 from icepact.model.table import LastRun
 
 
-def places(census: Census, policy: Policy) -> list[Place]:
+def places(census: Census, policy: Policy, clocks: Clocks) -> list[Place]:
     """Each partition of the current spec, and the files of old specs as one.
 
     One shuffle then writes each current partition once, whereas a place for every old partition would leave a small file
@@ -25,12 +28,15 @@ def places(census: Census, policy: Policy) -> list[Place]:
     facts = counted_facts(tally, policy.min_file_size)
     last = next((run for run in pin.last_runs if run.layout == policy.fingerprint), None)
     settled = _settled(tally, last)
+    written = _written(tally)
     found = [
         Place(
             name=pin.show_partition(*keys[at]),
             keys=(keys[at],),
             facts=facts[number],
             settled_by=last.snapshot_id if last and settled[number] else None,
+            written_at=written[number],
+            compacted_at=clocks.get(pin.show_partition(*keys[at]), {}),
             broken=bool(census.broken[at]),
         )
         for number, at in enumerate(alone)
@@ -44,6 +50,8 @@ def places(census: Census, policy: Policy) -> list[Place]:
                 facts=facts[-1],
                 spread=_spread(census),
                 settled_by=last.snapshot_id if last and settled[-1] else None,
+                written_at=written[-1],
+                compacted_at=clocks.get(name, {}),
             )
         )
     return found
@@ -74,3 +82,20 @@ def _settled(tally: Tally, last: LastRun | None) -> Flags:
         return known
 
     return ~tally.unseen(seen)
+
+
+def _written(tally: Tally) -> list[datetime | None]:
+    """Of each group: when the newest of its files was committed; null if that was before the oldest snapshot known."""
+    pin = tally.census.pin
+    if not pin.moments:
+        return [None] * tally.groups
+    numbers = np.array([number for number, _ in pin.moments])
+    times = np.array([time for _, time in pin.moments])
+    at = np.searchsorted(numbers, tally.newest, side="right") - 1
+    moments = times[np.maximum(at, 0)].tolist()
+    if pin.format_version == 1:  # no sequence numbers: anything may be as new as the newest snapshot
+        moments, at = [int(times.max())] * tally.groups, np.zeros(tally.groups, np.int64)
+    return [
+        datetime.fromtimestamp(moment / 1000, UTC) if known >= 0 else None
+        for moment, known in zip(moments, at.tolist(), strict=True)
+    ]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from icepact.model.table import DataFile, DeleteFile, DeleteKind, Partition, Pinned, TableState
+from icepact.model.table import DataFile, DeleteFile, DeleteKind, Key, Partition, Pinned, TableState
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -64,7 +64,7 @@ class Sheet:
         """Partitions by what they are."""
         return {partition: at for at, partition in enumerate(self.partitions)}
 
-    def only(self, wanted: Collection[tuple[int, Partition]]) -> "Sheet | None":
+    def only(self, wanted: Collection[Key]) -> "Sheet | None":
         """The files of some partitions; null if there are none."""
         taken = np.array([(self.spec_id, partition) in wanted for partition in self.partitions], np.bool_)
         if taken.all():
@@ -126,6 +126,11 @@ def _narrow(column: Ints) -> npt.NDArray[np.signedinteger[Any]]:
     return column.astype(f"<i{width}")
 
 
+def order_of(key: Key) -> tuple[int, list[tuple[bool, str]]]:
+    """Where a partition stands among others."""
+    return key[0], [(value is not None, str(value)) for value in key[1]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Census:
     """All live files of one snapshot."""
@@ -134,7 +139,7 @@ class Census:
     sheets: Mapping[str, Sheet]
     """By the path of the manifest."""
 
-    def only(self, wanted: Collection[tuple[int, Partition]]) -> "Census":
+    def only(self, wanted: Collection[Key]) -> "Census":
         """The census of some partitions. Deletes that apply everywhere stay."""
         everywhere = {spec_id for spec_id, spec in self.pin.specs.items() if spec.unpartitioned}
         parts = {
@@ -144,13 +149,13 @@ class Census:
         return Census(pin=self.pin, sheets={path: part for path, part in parts.items() if part is not None})
 
     @cached_property
-    def places(self) -> list[tuple[int, Partition]]:
+    def places(self) -> list[Key]:
         """Partitions with data files, by spec, in a fixed order."""
         found = {(s.spec_id, p) for s in self.sheets.values() if not s.deletes for p in _live(s)}
-        return sorted(found, key=lambda key: (key[0], [(v is not None, str(v)) for v in key[1]]))
+        return sorted(found, key=order_of)
 
     @cached_property
-    def _index(self) -> dict[tuple[int, Partition], int]:
+    def _index(self) -> dict[Key, int]:
         return {place: at for at, place in enumerate(self.places)}
 
     def _column(self, name: str, *, deletes: bool) -> Ints:

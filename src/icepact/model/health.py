@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from icepact.model.table import Partition
+from icepact.model.table import Key, Partition
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,7 +115,7 @@ class Place:
 
     name: str
     """As people name it."""
-    keys: Sequence[tuple[int, Partition]]
+    keys: Sequence[Key]
     """Its partitions by spec."""
     facts: Facts
     spread: int = 0
@@ -144,13 +144,18 @@ class Health:
     """Bytes a file should have."""
     facts: Facts
     score: Score
-    dangling_delete_files: int
-    """Delete files that apply to no live file any more."""
+    dangling: Mapping[Key, int]
+    """Delete files that apply to no live file any more, by their partition."""
     manifests: int
     snapshots: int
     partitions: Sequence[PartitionHealth]
     places: Sequence[Place]
     """The same files as they are judged."""
+
+    @property
+    def dangling_delete_files(self) -> int:
+        """All delete files that apply to no live file any more."""
+        return sum(self.dangling.values())
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `icepact health --json` prints."""

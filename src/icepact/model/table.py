@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 Partition = tuple[Any, ...]
 """Partition values in the order of the spec's fields, as Iceberg's JSON writes them (dates are ISO text)."""
+Key = tuple[int, Partition]
+"""A partition of one spec."""
 
 
 class DeleteKind(StrEnum):

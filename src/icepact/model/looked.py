@@ -1,0 +1,26 @@
+"""An earlier look at a table, so that the next one costs no more than what has changed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from icepact.model.census import Census
+from icepact.model.decision import Judgement
+from icepact.model.health import Health
+from icepact.model.policy import Policy
+from icepact.model.rates import Rates
+
+Clocks = Mapping[str, Mapping[str, datetime]]
+"""By the name of a place: when it was last compacted, by tier."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Looked:
+    """What was seen and said."""
+
+    census: Census
+    policy: Policy
+    clocks: Clocks
+    health: Health
+    rates: Rates | None = None
+    judgement: Judgement | None = None

@@ -1,0 +1,73 @@
+"""A second look that costs only what has changed says what a first look would say."""
+
+import random
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icepact.assess.health import assess
+from icepact.model.census import COLUMNS, Census, Sheet, census_of
+from icepact.model.looked import Looked
+from icepact.model.policy import Policy
+from icepact.model.table import TableState
+from icepact.plan.decide import decide
+from tests.support.planning import NOW
+from tests.support.random_tables import policies, tables
+from tests.support.states import MB, data_file, make_policy, make_state
+
+cases = policies().flatmap(lambda policy: st.tuples(st.just(policy), tables(policy)))
+
+
+def torn(census: Census, dice: random.Random) -> dict[str, Sheet]:
+    """The same files in several manifests, each of which names only its own partitions."""
+    sheets: dict[str, Sheet] = {}
+    for sheet in census.sheets.values():
+        for at in range(len(sheet.partitions)):
+            files = [i for i in range(len(sheet)) if sheet.place[i] == at]
+            dice.shuffle(files)
+            cut = dice.randint(0, len(files))
+            for some in (files[:cut], files[cut:]):
+                if some:
+                    columns = {name: getattr(sheet, name)[some] for name in COLUMNS if name != "place"}
+                    one = replace(sheet, partitions=(sheet.partitions[at],), place=0 * sheet.place[some], **columns)
+                    sheets[f"m{len(sheets)}"] = one
+    return sheets
+
+
+@given(cases, st.integers())
+def test_a_second_look_says_what_a_first_one_would(case: tuple[Policy, TableState], seed: int) -> None:
+    policy, state = case
+    dice = random.Random(seed)
+    sheets = torn(census_of(state), dice)
+    earlier = {path: sheet for path, sheet in sheets.items() if dice.random() < 0.7}
+    was = Census(pin=replace(state, snapshot_id=99), sheets=earlier)
+    health = assess(was, policy)
+    before = Looked(
+        census=was, policy=policy, clocks={}, health=health, judgement=decide(health, was, policy, now=NOW)
+    )
+    now = Census(pin=state, sheets=sheets)
+    again, fresh = assess(now, policy, before=before), assess(now, policy)
+    assert again == fresh
+    decided = decide(again, now, policy, now=NOW, before=before.judgement)
+    assert decided == decide(fresh, now, policy, now=NOW)
+
+
+def test_partitions_that_nothing_happened_to_are_not_looked_at_again() -> None:
+    def state(files: int) -> Census:
+        made = [data_file(f"{d}-{n}", MB, partition=(d,)) for d in ("d1", "d2") for n in range(files if d == "d1" else 6)]
+        return census_of(make_state(made))
+
+    policy = make_policy()
+    was, now = state(6), state(7)
+    [path] = was.sheets
+    only_d2 = was.sheets[path].only({(1, ("d2",))})
+    only_d1 = [c.sheets[path].only({(1, ("d1",))}) for c in (was, now)]
+    assert only_d2 and only_d1[0] and only_d1[1]
+    only_d1 = [replace(s, partitions=s.partitions[:1]) for s in only_d1 if s]
+    first = Census(pin=was.pin, sheets={"a": only_d2, "b": only_d1[0]})
+    second = Census(pin=now.pin, sheets={"a": only_d2, "c": only_d1[1]})
+    health = assess(first, policy)
+    again = assess(second, policy, before=Looked(census=first, policy=policy, clocks={}, health=health))
+    kept = {place.name: place for place in health.places}
+    assert {p.name: p is kept[p.name] for p in again.places} == {"day=d1": False, "day=d2": True}
