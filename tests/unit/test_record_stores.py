@@ -571,3 +571,29 @@ def test_a_place_that_cannot_be_used_is_bad_input(tmp_path: Path, obstacle: str)
         SqlStore.in_file(path).begin(run_record("r1"))
     assert str(refused.value).startswith(f"the run history {path} cannot be used (")
     assert str(refused.value).endswith("): set ICEPACT_STATE")
+
+
+def test_sheets_are_kept_while_they_are_live_and_there_is_room(store: RecordStore, clock: Clock) -> None:
+    assert store.sheets(["a"]) == {}
+    store.keep_sheets("t", {"a": b"1", "b": b"22"}, live={"a", "b"}, room=100)
+    assert store.sheets(["b", "a", "c"]) == {"a": b"1", "b": b"22"}
+    store.keep_sheets("t", {"c": b"333"}, live={"c"}, room=100)
+    assert set(store.sheets(["a", "b", "c"])) == {"a", "b", "c"}  # not yet: a rollback may bring them back
+    clock.now += timedelta(days=2)
+    store.keep_sheets("u", {"d": b"4"}, live={"d"}, room=100)
+    assert set(store.sheets(["a", "b", "c", "d"])) == {"a", "b", "c", "d"}  # another table
+    store.keep_sheets("t", {"a": b"11"}, live={"a", "c"}, room=100)
+    assert store.sheets(["a", "b", "c", "d"]) == {"a": b"11", "c": b"333", "d": b"4"}
+    store.keep_sheets("t", {}, live={"a", "c"}, room=3)
+    assert store.sheets(["a", "b", "c", "d"]) == {"a": b"11", "d": b"4"}
+
+
+def test_clocks_say_when_places_were_last_compacted(store: RecordStore) -> None:
+    assert store.clocks("t", "main") == {}
+    later = NOON + timedelta(hours=1)
+    store.compacted("t", "main", {"day=d1": "minor", "day=d2": "full"}, later)
+    store.compacted("t", "main", {"day=d1": "minor"}, NOON)  # told late
+    store.compacted("t", "main", {"day=d1": "major"}, NOON)
+    store.compacted("t", "audit", {"day=d1": "minor"}, NOON)
+    assert store.clocks("t", "main") == {"day=d1": {"minor": later, "major": NOON}, "day=d2": {"full": later}}
+    assert store.clocks("u", "main") == {}

@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,21 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, create_engine, delete, event, insert, inspect, select, text, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Table,
+    and_,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    inspect,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
@@ -30,15 +44,17 @@ from icepact.model.run import (
     RunRecord,
     Status,
 )
-from icepact.record.tables import CHECKPOINTS, FAILURES, LEASES, RUNS
+from icepact.record.tables import CHECKPOINTS, CLOCKS, FAILURES, LEASES, RUNS, SHEETS
 
-SCHEMA_VERSION = "0003"
+SCHEMA_VERSION = "0004"
 """The newest migration; a test holds it against the folder."""
 _ENDED = [status.value for status in Status if not status.open]
 _OPEN = [status.value for status in Status if status.open]
 _ONLY_READING = "icepact_only_reading"
 _RUN_COLUMNS = [column for column in RUNS.c if column.name != "plan"]
 _LEAN_COLUMNS = [column for column in _RUN_COLUMNS if column.name != "outcome"]
+_LINGERING = timedelta(days=1)
+"""How long sheets of manifests are kept that are not live: another branch may have them, or a rollback bring them."""
 _AT_ONCE = 500
 """Names in one statement: databases take only so many."""
 _TIMEOUTS = {
@@ -361,6 +377,65 @@ class SqlStore:
         )
         with self._writing() as connection:
             return sum(connection.execute(one).rowcount for one in unwanted)
+
+    # -- what was counted -------------------------------------------------------------------------
+
+    def sheets(self, paths: Sequence[str]) -> Mapping[str, bytes]:
+        """What is kept of these manifests."""
+        found: dict[str, bytes] = {}
+        with self._reading() as connection:
+            for some in _batches(paths) if connection else ():
+                wanted = select(SHEETS.c.path, SHEETS.c.document).where(SHEETS.c.path.in_(some))
+                found |= {row.path: bytes(row.document) for row in connection.execute(wanted)}
+        return found
+
+    def keep_sheets(self, uuid: str, sheets: Mapping[str, bytes], *, live: Collection[str], room: int) -> None:
+        """Keep what was counted in manifests."""
+        now = self._clock()
+        with self._writing() as connection:
+            for some in _batches(list(sheets)):
+                connection.execute(delete(SHEETS).where(SHEETS.c.path.in_(some)))
+            rows = [
+                {"path": path, "uuid": uuid, "bytes": len(document), "kept_at": now, "document": document}
+                for path, document in sheets.items()
+            ]
+            if rows:
+                connection.execute(insert(SHEETS), rows)
+            old = select(SHEETS.c.path).where((SHEETS.c.uuid == uuid) & (SHEETS.c.kept_at < now - _LINGERING))
+            gone = [path for (path,) in connection.execute(old) if path not in live]
+            total = connection.execute(select(func.sum(SHEETS.c.bytes))).scalar() or 0
+            if total > room:
+                for path, size in connection.execute(
+                    select(SHEETS.c.path, SHEETS.c.bytes).order_by(SHEETS.c.kept_at, SHEETS.c.path)
+                ).all():
+                    if total <= room:
+                        break
+                    gone.append(path)
+                    total -= size
+            for some in _batches(gone):
+                connection.execute(delete(SHEETS).where(SHEETS.c.path.in_(some)))
+
+    # -- clocks -----------------------------------------------------------------------------------
+
+    def clocks(self, uuid: str, branch: str) -> Mapping[str, Mapping[str, datetime]]:
+        """When places were last compacted."""
+        wanted = select(CLOCKS.c.place, CLOCKS.c.tier, CLOCKS.c.at).where(
+            (CLOCKS.c.uuid == uuid) & (CLOCKS.c.branch == branch)
+        )
+        found: dict[str, dict[str, datetime]] = {}
+        with self._reading() as connection:
+            for row in connection.execute(wanted) if connection else ():
+                found.setdefault(row.place, {})[row.tier] = row.at
+        return found
+
+    def compacted(self, uuid: str, branch: str, tiers: Mapping[str, str], at: datetime) -> None:
+        """Places were compacted."""
+        with self._writing() as connection:
+            for place, tier in tiers.items():
+                mine = {"uuid": uuid, "branch": branch, "place": place, "tier": tier}
+                _insert_if_absent(connection, CLOCKS, {**mine, "at": at})
+                here = and_(*(CLOCKS.c[name] == value for name, value in mine.items()))
+                connection.execute(update(CLOCKS).where(here & (CLOCKS.c.at < at)).values(at=at))
 
     def close(self) -> None:
         """Let go of all connections; the store can be used again."""

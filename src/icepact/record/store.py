@@ -1,6 +1,6 @@
 """What every record store does. One behaviour suite in the tests runs over all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -123,4 +123,25 @@ class RecordStore(Protocol):
 
     def forgive(self, uuid: str, signatures: Sequence[str] | None = None) -> int:
         """Forget failures: of these groups, or of all; returns how many."""
+        ...
+
+    # -- what was counted -------------------------------------------------------------------------
+
+    def sheets(self, paths: Sequence[str]) -> Mapping[str, bytes]:
+        """What is kept of these manifests."""
+        ...
+
+    def keep_sheets(self, uuid: str, sheets: Mapping[str, bytes], *, live: Collection[str], room: int) -> None:
+        """Keep what was counted in manifests of a table. What is not `live` any more goes a day later; if all that is
+        kept needs more room than that, in bytes, the oldest goes."""
+        ...
+
+    # -- clocks -----------------------------------------------------------------------------------
+
+    def clocks(self, uuid: str, branch: str) -> Mapping[str, Mapping[str, datetime]]:
+        """When each place of a table was last compacted, by tier."""
+        ...
+
+    def compacted(self, uuid: str, branch: str, tiers: Mapping[str, str], at: datetime) -> None:
+        """Places were compacted, each by a tier."""
         ...

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     Index,
@@ -90,4 +91,25 @@ FAILURES = Table(
     Column("reason", Text, nullable=False),
     Column("count", Integer, nullable=False),
     Column("last_at", Moment, nullable=False),
+)
+
+SHEETS = Table(
+    "sheets",
+    METADATA,
+    Column("path", Text, primary_key=True),
+    Column("uuid", Text, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("kept_at", Moment, nullable=False),
+    Column("document", LargeBinary, nullable=False),
+    Index("sheets_by_table", "uuid", "kept_at"),
+)
+
+CLOCKS = Table(
+    "clocks",
+    METADATA,
+    Column("uuid", Text, primary_key=True),
+    Column("branch", Text, primary_key=True),
+    Column("place", Text, primary_key=True),
+    Column("tier", Text, primary_key=True),
+    Column("at", Moment, nullable=False),
 )
