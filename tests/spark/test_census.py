@@ -37,7 +37,7 @@ def read(table: IcebergTable, kept: dict[str, Sheet]) -> Census:
         table,
         table.pinned("main"),
         known=lambda paths: {path: kept[path] for path in paths if path in kept},
-        keep=kept.update,
+        keep=lambda sheets, live: kept.update(sheets),
     )
 
 

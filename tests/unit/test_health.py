@@ -159,7 +159,9 @@ def test_an_empty_table_is_healthy() -> None:
 
 
 def test_the_document_says_what_was_measured_and_against_what() -> None:
-    found = assess(census_of(make_state([data_file("a", MB), data_file("b", MB)])), make_policy(target_file_size="64MB"))
+    found = assess(
+        census_of(make_state([data_file("a", MB), data_file("b", MB)])), make_policy(target_file_size="64MB")
+    )
     document = found.to_dict()
     assert document["target_file_size"] == 64 * MB
     assert document["small_file_threshold"] == 48 * MB

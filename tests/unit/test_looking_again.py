@@ -10,6 +10,7 @@ from icepact.assess.health import assess
 from icepact.model.census import COLUMNS, Census, Sheet, census_of
 from icepact.model.looked import Looked
 from icepact.model.policy import Policy
+from icepact.model.rates import Rates
 from icepact.model.table import TableState
 from icepact.plan.decide import decide
 from tests.support.planning import NOW
@@ -44,7 +45,12 @@ def test_a_second_look_says_what_a_first_one_would(case: tuple[Policy, TableStat
     was = Census(pin=replace(state, snapshot_id=99), sheets=earlier)
     health = assess(was, policy)
     before = Looked(
-        census=was, policy=policy, clocks={}, health=health, judgement=decide(health, was, policy, now=NOW)
+        census=was,
+        policy=policy,
+        clocks={},
+        health=health,
+        rates=Rates(),
+        judgement=decide(health, was, policy, now=NOW),
     )
     now = Census(pin=state, sheets=sheets)
     again, fresh = assess(now, policy, before=before), assess(now, policy)
@@ -55,7 +61,9 @@ def test_a_second_look_says_what_a_first_one_would(case: tuple[Policy, TableStat
 
 def test_partitions_that_nothing_happened_to_are_not_looked_at_again() -> None:
     def state(files: int) -> Census:
-        made = [data_file(f"{d}-{n}", MB, partition=(d,)) for d in ("d1", "d2") for n in range(files if d == "d1" else 6)]
+        made = [
+            data_file(f"{d}-{n}", MB, partition=(d,)) for d in ("d1", "d2") for n in range(files if d == "d1" else 6)
+        ]
         return census_of(make_state(made))
 
     policy = make_policy()
@@ -63,11 +71,13 @@ def test_partitions_that_nothing_happened_to_are_not_looked_at_again() -> None:
     [path] = was.sheets
     only_d2 = was.sheets[path].only({(1, ("d2",))})
     only_d1 = [c.sheets[path].only({(1, ("d1",))}) for c in (was, now)]
-    assert only_d2 and only_d1[0] and only_d1[1]
+    assert only_d2 is not None
     only_d1 = [replace(s, partitions=s.partitions[:1]) for s in only_d1 if s]
     first = Census(pin=was.pin, sheets={"a": only_d2, "b": only_d1[0]})
     second = Census(pin=now.pin, sheets={"a": only_d2, "c": only_d1[1]})
     health = assess(first, policy)
-    again = assess(second, policy, before=Looked(census=first, policy=policy, clocks={}, health=health))
+    judgement = decide(health, first, policy, now=NOW)
+    before = Looked(census=first, policy=policy, clocks={}, health=health, rates=Rates(), judgement=judgement)
+    again = assess(second, policy, before=before)
     kept = {place.name: place for place in health.places}
     assert {p.name: p is kept[p.name] for p in again.places} == {"day=d1": False, "day=d2": True}

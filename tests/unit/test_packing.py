@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepact.model.plan import Unit
 from icepact.model.policy import Policy
 from icepact.model.table import DataFile
 from icepact.plan.packing import outputs_of, pack

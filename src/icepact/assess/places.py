@@ -15,8 +15,8 @@ from icepact.model.table import LastRun
 def places(census: Census, policy: Policy, clocks: Clocks) -> list[Place]:
     """Each partition of the current spec, and the files of old specs as one.
 
-    One shuffle then writes each current partition once, whereas a place for every old partition would leave a small file
-    of its own in each.
+    One shuffle then writes each current partition once, whereas a place for every old partition would leave a small
+    file of its own in each.
     """
     pin, keys = census.pin, census.places
     old = [at for at, (spec_id, _) in enumerate(keys) if spec_id != pin.spec_id and not census.broken[at]]

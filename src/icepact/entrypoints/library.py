@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from icepact.iceberg.lake import Lake
+    from icepact.maintain.memory import Memory
+    from icepact.model.decision import Judgement
     from icepact.model.health import Health
     from icepact.model.outcome import Outcome
     from icepact.model.plan import Plan
@@ -74,14 +76,23 @@ class Compactor:
 
         given = {"target_file_size": target_file_size, "min_file_size": min_file_size, "branch": branch}
         request = options(given)
-        return look(self._lake_for(table), table, request, self._policy)
+        return look(self._lake_for(table), table, request, self._policy, self._store, self._memory).health
 
     def plan(self, table: str, **given: Any) -> "Plan":
         """What would be rewritten, and why everything else is left alone; nothing is written."""
         from icepact.maintain.looking import plan
 
         request = options(given)
-        return plan(self._lake_for(table), table, request, self._policy, self._store)
+        return plan(self._lake_for(table), table, request, self._policy, self._store, self._memory)
+
+    def judge(self, table: str, **given: Any) -> "Judgement":
+        """Which partitions are worth compacting, with gain and price; no file is listed, nothing is written."""
+        from icepact.maintain.looking import look
+
+        request = options(given)
+        if request.where is not None:
+            raise BadInput("where: only `plan` knows which files have rows that match")
+        return look(self._lake_for(table), table, request, self._policy, self._store, self._memory)
 
     def apply(self, plan: "Plan", *, progress: Progress | None = None) -> "Outcome":
         """Carry out a plan."""
@@ -193,6 +204,12 @@ class Compactor:
     @cached_property
     def _store(self) -> "RecordStore":
         return store_of(self._config, self._catalog)
+
+    @cached_property
+    def _memory(self) -> "Memory":
+        from icepact.maintain.memory import Memory
+
+        return Memory()
 
     @property
     def _policy(self) -> Options:

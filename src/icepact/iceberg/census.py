@@ -24,20 +24,12 @@ _AT_ONCE = 4
 """Manifests that are read at the same time."""
 
 Known = Callable[[Sequence[str]], Mapping[str, Sheet]]
-Keep = Callable[[Mapping[str, Sheet]], None]
-
-
-@patient
-def manifests_of(table: IcebergTable, snapshot: Any) -> dict[str, Any]:
-    """Java's own manifests of a snapshot by their paths."""
-    listed = snapshot.allManifests(table.table.io())
-    paths = table.java.texts(listed, table.java.method("org.apache.iceberg.ManifestFile", "path"))
-    return {path: listed[at] for at, path in enumerate(paths)}
+Keep = Callable[[Mapping[str, Sheet], Sequence[str]], None]
 
 
 def read_census(table: IcebergTable, pin: Pinned, *, known: Known, keep: Keep) -> Census:
     """The census of a pinned snapshot. `known` gives the sheets of manifests that were read before, `keep` takes new
-    ones."""
+    ones, and the paths of all."""
     snapshot = None if pin.snapshot_id is None else table.table.snapshot(pin.snapshot_id)
     if snapshot is None:
         return Census(pin=pin, sheets={})
@@ -49,7 +41,7 @@ def read_census(table: IcebergTable, pin: Pinned, *, known: Known, keep: Keep) -
         with ThreadPoolExecutor(min(_AT_ONCE, len(missing))) as threads:
             sheets = threads.map(lambda at: read_sheet(table, listed[at], pin.sort_key), missing)
             read = {paths[at]: sheet for at, sheet in zip(missing, sheets, strict=True)}
-        keep(read)
+        keep(read, paths)
         found |= read
     return Census(pin=pin, sheets={path: found[path] for path in paths})
 

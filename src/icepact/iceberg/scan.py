@@ -2,14 +2,15 @@
 
 import gc
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from pydantic_core import from_json
 
+from icepact.iceberg.compiled import instance_of
 from icepact.iceberg.java import Java
-from icepact.model.table import DataFile, DeleteFile, DeleteKind, Partition
+from icepact.model.table import DataFile, DeleteFile, DeleteKind, Key, Partition
 
 _TASK = "org.apache.iceberg.ContentScanTask"
 _FILE = "org.apache.iceberg.ContentFile"
@@ -53,6 +54,26 @@ class ScanTasks:
             return cls(java, table, java.listed(iterable))
         finally:
             iterable.close()
+
+    @classmethod
+    def of_partitions(
+        cls, java: Java, table: Any, *, data: Any, deletes: Any, partitions: Collection[Key]
+    ) -> "ScanTasks":
+        """The tasks of some partitions, from these manifests: Java's own lists."""
+        described = [
+            {
+                "spec-id": spec_id,
+                "content": "data",
+                "file-path": "x",
+                "file-format": "parquet",
+                "partition": partition,
+                "file-size-in-bytes": 1,
+                "record-count": 1,
+            }
+            for spec_id, partition in partitions
+        ]
+        examples = described_files(java, table, described)
+        return cls(java, table, instance_of(java, "Listing").plan(table, data, deletes, examples))
 
     @classmethod
     def with_stats(

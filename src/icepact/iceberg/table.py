@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -13,11 +13,13 @@ from pyspark.sql import SparkSession
 
 from icepact.iceberg.java import Java, JavaError, error_line, patient, quiet
 from icepact.iceberg.scan import ScanTasks, live_deletes
+from icepact.model.census import Census
 from icepact.model.errors import BadInput, Unsupported
 from icepact.model.schema import primitive_types
 from icepact.model.table import (
     DataFile,
     DeleteFile,
+    Key,
     LastRun,
     PartitionSpec,
     Pinned,
@@ -175,7 +177,36 @@ class IcebergTable:
     @patient
     def pin(self, *, branch: str, where: str | None = None) -> TableState:
         """The newest snapshot of a branch with its files, read once and in bulk."""
-        pin = self.pinned(branch)
+        return self._with_files(self.pinned(branch), where)
+
+    @patient
+    def listed(self, census: Census, partitions: Collection[Key]) -> TableState:
+        """A pinned snapshot with the files of some of its partitions, read from the manifests that have any."""
+        pin = census.pin
+        if not partitions:
+            return TableState(**_facts(pin), files=[], deletes=[])
+        if any("NaN" in partition for _, partition in partitions):
+            return self._with_files(pin, None)  # Iceberg's JSON cannot say these
+        snapshot = self.table.snapshot(pin.snapshot_id)
+        manifests = snapshot.allManifests(self.table.io())
+        paths = self.java.texts(manifests, self.java.method("org.apache.iceberg.ManifestFile", "path"))
+        data = self.java.jvm.java.util.ArrayList()
+        for at, path in enumerate(paths):
+            sheet = census.sheets[path]
+            if not sheet.deletes and any((sheet.spec_id, partition) in partitions for partition in sheet.partitions):
+                data.add(manifests[at])
+        _, deletes = live_deletes(self.java, self.table, snapshot)
+        tasks = ScanTasks.of_partitions(
+            self.java,
+            self.table,
+            data=data,
+            deletes=snapshot.deleteManifests(self.table.io()),
+            partitions=partitions,
+        )
+        files = tasks.files({d.key: i for i, d in enumerate(deletes)})
+        return TableState(**_facts(pin), files=files, deletes=deletes, live_twice=_live_twice(files))
+
+    def _with_files(self, pin: Pinned, where: str | None) -> TableState:
         expression = None if where is None else self.expression(where)
         files: list[DataFile] = []
         deletes: list[DeleteFile] = []
@@ -183,8 +214,7 @@ class IcebergTable:
             _, deletes = live_deletes(self.java, self.table, self.table.snapshot(pin.snapshot_id))
             tasks = ScanTasks.plan(self.java, self.table, pin.snapshot_id, expression=expression)
             files = tasks.files({d.key: i for i, d in enumerate(deletes)})
-        known = {field.name: getattr(pin, field.name) for field in fields(Pinned)}
-        return TableState(**known, files=files, deletes=deletes, where=where, live_twice=_live_twice(files))
+        return TableState(**_facts(pin), files=files, deletes=deletes, where=where, live_twice=_live_twice(files))
 
     @patient
     def pinned(self, branch: str) -> Pinned:
@@ -351,6 +381,10 @@ class IcebergTable:
         for row in frame.collect():
             found.setdefault(row[0], set()).add(row[1])
         return found
+
+
+def _facts(pin: Pinned) -> dict[str, Any]:
+    return {field.name: getattr(pin, field.name) for field in fields(Pinned)}
 
 
 def _live_twice(files: Sequence[DataFile]) -> frozenset[str]:

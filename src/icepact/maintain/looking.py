@@ -4,14 +4,18 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from icepact.assess.health import assess
+from icepact.iceberg.census import read_census
 from icepact.iceberg.lake import Lake
 from icepact.iceberg.table import IcebergTable
+from icepact.maintain.memory import Memory
 from icepact.model.census import census_of
-from icepact.model.health import Health
+from icepact.model.decision import Judgement
+from icepact.model.looked import Looked
 from icepact.model.plan import Plan
 from icepact.model.policy import Options, Policy, resolve
 from icepact.model.rates import Rates, measurements
 from icepact.model.run import Failure
+from icepact.plan.decide import decide
 from icepact.plan.planner import make_plan
 from icepact.record.store import RecordStore
 
@@ -22,20 +26,49 @@ _SECOND_CHANCE = timedelta(minutes=5)
 """After the second failure; the first is no reason to wait."""
 
 
-def look(lake: Lake, name: str, request: Options, configuration: Options) -> Health:
-    """Pin a table and assess it."""
+def look(
+    lake: Lake, name: str, request: Options, configuration: Options, store: RecordStore, memory: Memory
+) -> Judgement:
+    """Pin a table, assess it, and decide what is worth doing, from what its manifests count."""
     table, policy = _settle(lake, name, request, configuration)
-    return assess(census_of(table.pin(branch=policy.branch)), policy)
+    return _look(lake, table, policy, store, memory, datetime.now(UTC)).judgement
 
 
-def plan(lake: Lake, name: str, request: Options, configuration: Options, store: RecordStore) -> Plan:
-    """Pin a table and plan."""
+def plan(lake: Lake, name: str, request: Options, configuration: Options, store: RecordStore, memory: Memory) -> Plan:
+    """Pin a table and plan; files are listed only where there is something to do."""
     table, policy = _settle(lake, name, request, configuration)
-    state = table.pin(branch=policy.branch, where=policy.where)
-    health = assess(census_of(state), policy)
     now = datetime.now(UTC)
+    rates = _rates(lake, store)
+    if policy.where is not None:  # only a scan knows which files have rows that match
+        state = table.pin(branch=policy.branch, where=policy.where)
+        health = assess(census_of(state), policy, clocks=store.clocks(table.uuid, policy.branch))
+    else:
+        looked = _look(lake, table, policy, store, memory, now)
+        health = looked.health
+        chosen = frozenset(key for decision in looked.judgement.chosen for key in decision.place.keys)
+        state = table.listed(looked.census, chosen)
     aside = set_aside(store.failures(table.uuid), now)
-    return make_plan(health, state, policy, _rates(lake, store), now=now, set_aside=aside)
+    return make_plan(health, state, policy, rates, now=now, set_aside=aside)
+
+
+def _look(lake: Lake, table: IcebergTable, policy: Policy, store: RecordStore, memory: Memory, now: datetime) -> Looked:
+    pin = table.pinned(policy.branch)
+    census = read_census(
+        table,
+        pin,
+        known=lambda paths: memory.sheets(paths, store),
+        keep=lambda sheets, live: memory.keep(pin.uuid, sheets, live, store),
+    )
+    clocks = store.clocks(pin.uuid, policy.branch)
+    before = memory.last(pin.uuid, policy.branch)
+    rates = _rates(lake, store)
+    health = assess(census, policy, clocks=clocks, before=before)
+    same = before is not None and (before.policy, before.rates) == (policy, rates)
+    said = before.judgement if before is not None and same else None
+    judgement = decide(health, census, policy, rates, now=now, before=said)
+    looked = Looked(census=census, policy=policy, clocks=clocks, health=health, rates=rates, judgement=judgement)
+    memory.looked(pin.uuid, policy.branch, looked)
+    return looked
 
 
 def _rates(lake: Lake, store: RecordStore) -> Rates:

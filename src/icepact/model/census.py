@@ -292,7 +292,8 @@ class Deletes:
 
     def of(self, kind: DeleteKind) -> Flags:
         """Of each delete: whether it is of this kind."""
-        return self.kind == KINDS.index(kind)
+        mine: Flags = self.kind == KINDS.index(kind)
+        return mine
 
     @cached_property
     def place(self) -> Ints:

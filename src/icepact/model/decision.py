@@ -6,7 +6,9 @@ from functools import cached_property
 from typing import Any
 
 from icepact.model.health import Health, Place
-from icepact.model.plan import Cost, Gain, Tier
+from icepact.model.plan import NO_GAIN, Cost, Gain, Tier
+
+_FREE = Cost(seconds=0.0, baseline_seconds=0.0, copied_bytes=0, encoded_bytes=0, requests=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,8 +26,8 @@ class Decision:
     """Of the inputs."""
     outputs: int = 0
     """Files that they become."""
-    gain: Gain = Gain()
-    cost: Cost = Cost(seconds=0.0, baseline_seconds=0.0, copied_bytes=0, encoded_bytes=0, requests=0)
+    gain: Gain = NO_GAIN
+    cost: Cost = _FREE
 
     def to_dict(self) -> dict[str, Any]:
         """The decision as it is printed with `--json`."""

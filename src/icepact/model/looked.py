@@ -22,5 +22,5 @@ class Looked:
     policy: Policy
     clocks: Clocks
     health: Health
-    rates: Rates | None = None
-    judgement: Judgement | None = None
+    rates: Rates
+    judgement: Judgement

@@ -84,6 +84,9 @@ class Gain:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
+NO_GAIN = Gain()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RewriteFiles:
     """Rewrite one file group: inputs of one partition, or of old specs, replaced together or not at all."""
@@ -107,7 +110,7 @@ class RewriteFiles:
     delete_records: int
     """Delete records that apply to the inputs and are applied on the way."""
     tier: Tier = Tier.MINOR
-    gain: Gain = Gain()
+    gain: Gain = NO_GAIN
 
     @property
     def files(self) -> tuple[DataFile, ...]:

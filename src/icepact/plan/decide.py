@@ -52,9 +52,14 @@ def decide(
 
 
 def _said_before(decision: Decision | None, choice: Choice) -> bool:
-    return decision is not None and decision.chosen and (decision.tier, decision.reason) == (
-        choice.which.tier,
-        choice.reason,
+    return (
+        decision is not None
+        and decision.chosen
+        and (decision.tier, decision.reason)
+        == (
+            choice.which.tier,
+            choice.reason,
+        )
     )
 
 

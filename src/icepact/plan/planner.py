@@ -37,8 +37,8 @@ def make_plan(
 ) -> Plan:
     """What to rewrite, how, and why everything else is left alone.
 
-    `state` needs to have only the files of the places that are `chosen`. `set_aside` says by a group's signature why it is
-    not tried now.
+    `state` needs to have only the files of the places that are chosen. `set_aside` says by a group's signature why it
+    is not tried now.
     """
     rates = rates or Rates()
     groups: list[RewriteFiles] = []
@@ -102,9 +102,7 @@ def _judge(state: TableState, policy: Policy, rates: Rates, place: Place, now: d
         return _left(place, f"refused: {twice[0]} is live more than once in this snapshot")
     if choice.which is Which.NONE:
         return _left(place, choice.reason)
-    chosen = [
-        f for f in files if choice.which.takes(small=f.size < policy.min_file_size, touched=bool(f.deletes))
-    ]
+    chosen = [f for f in files if choice.which.takes(small=f.size < policy.min_file_size, touched=bool(f.deletes))]
     groups = tuple(_groups(state, policy, rates, place, chosen, choice))
     if not groups:
         return _left(place, f"packing would not leave fewer files ({choice.reason})")

@@ -384,7 +384,9 @@ class SqlStore:
         """What is kept of these manifests."""
         found: dict[str, bytes] = {}
         with self._reading() as connection:
-            for some in _batches(paths) if connection else ():
+            if connection is None:
+                return found
+            for some in _batches(paths):
                 wanted = select(SHEETS.c.path, SHEETS.c.document).where(SHEETS.c.path.in_(some))
                 found |= {row.path: bytes(row.document) for row in connection.execute(wanted)}
         return found
@@ -424,7 +426,7 @@ class SqlStore:
         )
         found: dict[str, dict[str, datetime]] = {}
         with self._reading() as connection:
-            for row in connection.execute(wanted) if connection else ():
+            for row in connection.execute(wanted).all() if connection else ():
                 found.setdefault(row.place, {})[row.tier] = row.at
         return found
 

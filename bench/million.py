@@ -1,0 +1,183 @@
+"""Judging a table of a million described files against Java's own `planFiles`: cold, after an append, and in full."""
+
+import datetime
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.result import Result
+from icepact import Compactor
+from icepact.iceberg.scan import described_files
+from icepact.iceberg.table import IcebergTable
+from icepact.maintain.memory import Memory
+from icepact.record.sql import SqlStore
+
+FILES = 1_000_000
+PARTITIONS = 1000
+COLUMNS = 10
+MANIFEST_FILES = 10_000
+SMALL, LARGE = 4_000_000, 500_000_000
+NAME = "bench.million"
+
+
+def million(rounds: int, files: int = FILES) -> list[Result]:
+    """Measured in a process of its own, so that its memory is its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.million", str(min(rounds, 3)), str(files)],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    facts = json.loads(done.stdout)
+    middle = {name: statistics.median(facts[name]) for name in ("plan_files", "judge", "plan", "again")}
+    detail = f"median {{:.2f}} s against {middle['plan_files']:.2f} s, {files:,} files"
+    return [
+        Result(
+            f"judging {files:,} files cold / Java's planFiles",
+            middle["judge"] / middle["plan_files"],
+            "x",
+            2.5,
+            detail.format(middle["judge"]),
+        ),
+        Result(
+            "planning them in full, cold / Java's planFiles",
+            middle["plan"] / middle["plan_files"],
+            "x",
+            None,
+            detail.format(middle["plan"]) + ", a third of them listed",
+        ),
+        Result("judging them after an append", 1000 * middle["again"], "ms", 100.0, "median"),
+        Result("driver Python memory while judging", facts["judge_mb"], "MB", 1000.0, "peak resident size"),
+    ]
+
+
+def measure(rounds: int, files: int) -> dict[str, Any]:
+    """One warm-up of each side, then all in turn."""
+    with tempfile.TemporaryDirectory() as warehouse:
+        compactor = Compactor(warehouse=warehouse)
+        describe_table(compactor, files)
+        table = compactor._lake.table(NAME)
+        found: dict[str, list[float]] = {"plan_files": [], "judge": [], "plan": [], "again": []}
+        peak = 0.0
+        for number in range(rounds + 1):
+            times = {"plan_files": _timed(lambda: _plan_files(table))}
+            _forget(compactor)
+            times["judge"] = _timed(lambda: compactor.judge(NAME))
+            _append(table, [_data(str(table.table.location()), files + number, SMALL)])
+            times["again"] = _timed(lambda: compactor.judge(NAME))
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 if number == 0 else peak
+            if number > 0:
+                _forget(compactor)
+                times["plan"] = _timed(lambda: compactor.plan(NAME))
+                for name, seconds in times.items():
+                    found[name].append(seconds)
+        return {**found, "judge_mb": peak}
+
+
+def _timed(work: Any) -> float:
+    started = time.monotonic()
+    work()
+    return time.monotonic() - started
+
+
+def _forget(compactor: Compactor) -> None:
+    compactor.__dict__["_memory"] = Memory()
+    compactor.__dict__["_store"] = SqlStore.in_memory()
+
+
+def _plan_files(table: IcebergTable) -> int:
+    table.refresh()
+    iterable = table.table.newScan().ignoreResiduals().planFiles()
+    tasks = table.java.listed(iterable)
+    iterable.close()
+    return int(tasks.size())
+
+
+def describe_table(compactor: Compactor, files: int) -> None:
+    """Files exist in manifests only. A third of the partitions have small files, a tenth of the files have deletes."""
+    columns = ", ".join(f"c{n} bigint" for n in range(COLUMNS))
+    compactor.spark.sql("CREATE NAMESPACE IF NOT EXISTS bench")
+    compactor.spark.sql(
+        f"CREATE TABLE {NAME} (day date, {columns}) USING iceberg PARTITIONED BY (day)"
+        " TBLPROPERTIES ('format-version' = '2', 'commit.manifest-merge.enabled' = 'false')"
+    )
+    table = compactor._lake.table(NAME)
+    location = str(table.table.location())
+    for start in range(0, files, MANIFEST_FILES):
+        numbers = range(start, min(files, start + MANIFEST_FILES))
+        described = [_data(location, n, SMALL if n % PARTITIONS % 3 == 0 else LARGE) for n in numbers]
+        _append(table, described)
+        _delete(table, [_delete_of(file, n) for file, n in zip(described, numbers, strict=True) if n % 10 == 0])
+
+
+def _append(table: IcebergTable, described: Sequence[Mapping[str, Any]]) -> None:
+    java = table.java
+    files = described_files(java, table.table, described)
+    append = table.table.newFastAppend()
+    add = java.bind(
+        java.method("org.apache.iceberg.AppendFiles", "appendFile", "org.apache.iceberg.DataFile"), 0, append
+    )
+    files.forEach(java.as_interface("java.util.function.Consumer", add))
+    append.commit()
+
+
+def _delete(table: IcebergTable, described: Sequence[Mapping[str, Any]]) -> None:
+    java = table.java
+    task = {
+        "data-file": _data("x", 0, SMALL),
+        "delete-file-references": list(range(len(described))),
+        "residual-filter": True,
+    }
+    document = {"delete-files": described, "file-scan-tasks": [task]}
+    node = java.iceberg.util.JsonUtil.mapper().readTree(json.dumps(document))
+    parser = java.iceberg.rest.responses.FetchScanTasksResponseParser
+    deletes = parser.fromJson(node, table.table.specs(), True).fileScanTasks().get(0).deletes()
+    delta = table.table.newRowDelta()
+    add = java.bind(java.method("org.apache.iceberg.RowDelta", "addDeletes", "org.apache.iceberg.DeleteFile"), 0, delta)
+    deletes.forEach(java.as_interface("java.util.function.Consumer", add))
+    delta.commit()
+
+
+def _data(location: str, number: int, size: int) -> dict[str, Any]:
+    day = (datetime.date(2026, 1, 1) + datetime.timedelta(days=number % PARTITIONS)).isoformat()
+    fields = list(range(1, COLUMNS + 2))
+    low, high = number.to_bytes(8, "little").hex(), (number + 1000).to_bytes(8, "little").hex()
+    return {
+        "spec-id": 0,
+        "content": "data",
+        "file-path": f"{location}/data/day={day}/{number:07d}-0-0c0ffee0-1111-2222-3333-444455556666-00001.parquet",
+        "file-format": "parquet",
+        "partition": [day],
+        "record-count": 100_000,
+        "file-size-in-bytes": size + number % 1000,
+        "column-sizes": {"keys": fields, "values": [40_000] * len(fields)},
+        "value-counts": {"keys": fields, "values": [1000] * len(fields)},
+        "null-value-counts": {"keys": fields, "values": [0] * len(fields)},
+        "lower-bounds": {"keys": fields[1:], "values": [low] * COLUMNS},
+        "upper-bounds": {"keys": fields[1:], "values": [high] * COLUMNS},
+        "split-offsets": [4],
+        "sort-order-id": 0,
+    }
+
+
+def _delete_of(file: Mapping[str, Any], number: int) -> dict[str, Any]:
+    return {
+        "spec-id": 0,
+        "content": "position-deletes",
+        "file-path": f"{file['file-path'].removesuffix('.parquet')}-deletes-{number}.parquet",
+        "file-format": "parquet",
+        "partition": file["partition"],
+        "record-count": 100,
+        "file-size-in-bytes": 2000,
+        "referenced-data-file": file["file-path"],
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(int(sys.argv[1]), int(sys.argv[2]))))

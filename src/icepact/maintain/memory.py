@@ -1,0 +1,65 @@
+"""What is remembered between looks at tables, within bounds: sheets of manifests, and what was said last."""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from threading import Lock
+
+from icepact.model.census import Sheet
+from icepact.model.looked import Looked
+from icepact.record.store import RecordStore
+
+_FILES = 4_000_000
+"""Files in all sheets in memory: some 300 MB."""
+_TABLES = 100
+_ROOM = 1024**3
+"""Bytes of sheets in the record store."""
+
+
+class Memory:
+    """Of one process."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._sheets: OrderedDict[str, Sheet] = OrderedDict()
+        self._files = 0
+        self._looks: OrderedDict[tuple[str, str], Looked] = OrderedDict()
+
+    def sheets(self, paths: Sequence[str], store: RecordStore) -> Mapping[str, Sheet]:
+        """What is known of these manifests."""
+        with self._lock:
+            found = {path: self._sheets[path] for path in paths if path in self._sheets}
+            for path in found:
+                self._sheets.move_to_end(path)
+        missing = [path for path in paths if path not in found]
+        kept = store.sheets(missing) if missing else {}
+        fresh = {path: sheet for path, document in kept.items() if (sheet := Sheet.from_bytes(document)) is not None}
+        self._remember(fresh)
+        return {**found, **fresh}
+
+    def keep(self, uuid: str, sheets: Mapping[str, Sheet], live: Sequence[str], store: RecordStore) -> None:
+        """Manifests were read."""
+        self._remember(sheets)
+        documents = {path: sheet.to_bytes() for path, sheet in sheets.items()}
+        store.keep_sheets(uuid, documents, live=frozenset(live), room=_ROOM)
+
+    def _remember(self, sheets: Mapping[str, Sheet]) -> None:
+        with self._lock:
+            for path, sheet in sheets.items():
+                if path not in self._sheets:
+                    self._sheets[path] = sheet
+                    self._files += len(sheet)
+            while self._files > _FILES and len(self._sheets) > 1:
+                self._files -= len(self._sheets.popitem(last=False)[1])
+
+    def last(self, uuid: str, branch: str) -> Looked | None:
+        """The last look at a table."""
+        with self._lock:
+            return self._looks.get((uuid, branch))
+
+    def looked(self, uuid: str, branch: str, look: Looked) -> None:
+        """A table was looked at."""
+        with self._lock:
+            self._looks[uuid, branch] = look
+            self._looks.move_to_end((uuid, branch))
+            while len(self._looks) > _TABLES:
+                self._looks.popitem(last=False)
