@@ -18,10 +18,13 @@ import org.apache.iceberg.ManifestContent;
 import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.ManifestFiles;
 import org.apache.iceberg.ManifestReader;
+import org.apache.iceberg.PartitionSpec;
+import org.apache.iceberg.SingleValueParser;
 import org.apache.iceberg.StructLike;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.types.Conversions;
 import org.apache.iceberg.types.Type;
+import org.apache.iceberg.types.Types;
 import org.apache.iceberg.util.BucketUtil;
 
 /** The live files of one manifest as columns of numbers. Compiled at run time by Spark's own compiler. */
@@ -29,7 +32,7 @@ public final class Sheets {
   private static final int COLUMNS = 9;
   private long[][] columns = new long[COLUMNS][1024];
   private int files = 0;
-  private final List firsts = new ArrayList();
+  private final StringBuilder partitions = new StringBuilder();
 
   /** `key` is the id of the column whose bounds are wanted, or 0. */
   public void read(ManifestFile manifest, FileIO io, Map specs, List wanted, int key, Type type) throws Exception {
@@ -39,17 +42,19 @@ public final class Sheets {
             ? (ManifestReader) ManifestFiles.readDeleteManifest(manifest, io, specs)
             : (ManifestReader) ManifestFiles.read(manifest, io, specs);
     Map places = new HashMap();
+    PartitionSpec spec = (PartitionSpec) specs.get(Integer.valueOf(manifest.partitionSpecId()));
+    List fields = spec.partitionType().fields();
     try {
       Iterator entries = reader.select(wanted).iterator();
       while (entries.hasNext()) {
-        add((ContentFile) entries.next(), deletes, places, key, type);
+        add((ContentFile) entries.next(), deletes, places, fields, key, type);
       }
     } finally {
       reader.close();
     }
   }
 
-  private void add(ContentFile file, boolean deletes, Map places, int key, Type type) {
+  private void add(ContentFile file, boolean deletes, Map places, List fields, int key, Type type) {
     if (files == columns[0].length) {
       for (int i = 0; i < COLUMNS; i++) {
         columns[i] = Arrays.copyOf(columns[i], 2 * files);
@@ -64,7 +69,7 @@ public final class Sheets {
     if (place == null) {
       place = Integer.valueOf(places.size());
       places.put(values, place);
-      firsts.add(file.copy());
+      describe(fields, values);
     }
     Long number = file.dataSequenceNumber();
     columns[0][files] = place.intValue();
@@ -139,9 +144,22 @@ public final class Sheets {
     return found ^ Long.MIN_VALUE;
   }
 
-  /** One file of each partition, in the order of their numbers. */
-  public List firsts() {
-    return firsts;
+  private void describe(List fields, List values) {
+    partitions.append(partitions.length() == 0 ? "[[" : ",[");
+    for (int i = 0; i < values.size(); i++) {
+      Object value = values.get(i);
+      if (i > 0) {
+        partitions.append(',');
+      }
+      Type type = ((Types.NestedField) fields.get(i)).type();
+      partitions.append(value == null ? "null" : SingleValueParser.toJson(type, value));
+    }
+    partitions.append(']');
+  }
+
+  /** Partitions as Iceberg's JSON, in the order of their numbers. */
+  public String partitions() {
+    return partitions.length() == 0 ? "[]" : partitions.append(']').toString();
   }
 
   /** All columns, one after the other, little-endian. */

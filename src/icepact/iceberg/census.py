@@ -8,11 +8,11 @@ import numpy as np
 from pydantic_core import from_json
 
 from icepact.iceberg.compiled import instance_of
-from icepact.iceberg.java import Java, patient
+from icepact.iceberg.java import patient
 from icepact.iceberg.scan import partition_values
 from icepact.iceberg.table import IcebergTable
 from icepact.model.census import COLUMNS, Census, Sheet
-from icepact.model.table import Partition, Pinned
+from icepact.model.table import Pinned
 
 _DATA = ["content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes", "split_offsets"]
 _BOUNDS = ["lower_bounds", "upper_bounds"]
@@ -39,7 +39,8 @@ def read_census(table: IcebergTable, pin: Pinned, *, known: Known, keep: Keep) -
     missing = [at for at, path in enumerate(paths) if path not in found]
     if missing:
         with ThreadPoolExecutor(min(_AT_ONCE, len(missing))) as threads:
-            sheets = threads.map(lambda at: read_sheet(table, listed[at], pin.sort_key), missing)
+            over = threads.map if len(missing) > 1 else map
+            sheets = over(lambda at: read_sheet(table, listed[at], pin.sort_key), missing)
             read = {paths[at]: sheet for at, sheet in zip(missing, sheets, strict=True)}
         keep(read, paths)
         found |= read
@@ -62,18 +63,6 @@ def read_sheet(table: IcebergTable, manifest: Any, sort_key: int) -> Sheet:
         spec_id=spec_id,
         deletes=deletes,
         sorted_by=0 if deletes else sort_key,
-        partitions=_partitions(java, specs[spec_id], reading.firsts()),
+        partitions=tuple(partition_values(values) for values in from_json(reading.partitions())),
         **dict(zip(COLUMNS, numbers, strict=True)),
     )
-
-
-def _partitions(java: Java, spec: Any, firsts: Any) -> tuple[Partition, ...]:
-    """The partitions of some files."""
-    if spec.isUnpartitioned():
-        return ((),) * int(firsts.size())
-    to_json = java.method(
-        *("org.apache.iceberg.ContentFileParser", "toJson"),
-        *("org.apache.iceberg.ContentFile", "org.apache.iceberg.PartitionSpec"),
-    )
-    documents = java.texts(firsts, java.bind(to_json, 1, spec))
-    return tuple(partition_values(from_json(document)["partition"]) for document in documents)

@@ -7,22 +7,28 @@ import hashlib
 import os
 import tempfile
 from pathlib import Path
+from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from icepact.iceberg.jars import cache_dir
 from icepact.iceberg.java import Java
 
 _SOURCES = Path(__file__).parent
+_LOCK = Lock()
+_CLASSES: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+"""By gateway and name."""
 
 
 def instance_of(java: Java, name: str) -> Any:
     """A new instance of one of our classes: `Sheets` for `Sheets.java`."""
-    java_class = java.own_class(name)
-    if java_class is None:
-        java_class = _load(java, name)
-        java.own_class(name, java_class)
+    with _LOCK:  # once for each JVM: py4j tells classes apart by their names alone
+        classes = _CLASSES.setdefault(java.gateway, {})
+        if name not in classes:
+            classes[name] = _load(java, name)
     nothing = java.gateway.new_array(java.jvm.java.lang.Class, 0)
-    return java_class.getDeclaredConstructor(nothing).newInstance(java.gateway.new_array(java.jvm.java.lang.Object, 0))
+    make = classes[name].getDeclaredConstructor(nothing)
+    return make.newInstance(java.gateway.new_array(java.jvm.java.lang.Object, 0))
 
 
 def _load(java: Java, name: str) -> Any:

@@ -34,7 +34,6 @@ class Java:
         self._invoke: Any = jvm.java.lang.invoke
         self._lookup: Any = self._invoke.MethodHandles.publicLookup()
         self._classes: dict[str, Any] = {}
-        self._own: dict[str, Any] = {}
         self._methods: dict[tuple[str, str, tuple[str, ...]], Any] = {}
         self._collectors: Any = jvm.java.util.stream.Collectors
 
@@ -60,12 +59,6 @@ class Java:
             loader = self.jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
             self._classes[name] = self.jvm.java.lang.Class.forName(name, True, loader)
         return self._classes[name]
-
-    def own_class(self, name: str, java_class: Any = None) -> Any:
-        """A class of ours that was loaded before, or is remembered now; null if it is not known."""
-        if java_class is not None:
-            self._own[name] = java_class
-        return self._own.get(name)
 
     def method(self, owner: str, name: str, *arguments: str) -> Any:
         """A handle on a public method."""

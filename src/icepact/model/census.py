@@ -66,13 +66,20 @@ class Sheet:
 
     def only(self, wanted: Collection[Key]) -> "Sheet | None":
         """The files of some partitions; null if there are none."""
-        taken = np.array([(self.spec_id, partition) in wanted for partition in self.partitions], np.bool_)
-        if taken.all():
+        if len(wanted) < len(self.partitions):
+            taken = sorted(self.index[p] for spec, p in wanted if spec == self.spec_id and p in self.index)
+        else:
+            taken = [at for at, partition in enumerate(self.partitions) if (self.spec_id, partition) in wanted]
+        if len(taken) == len(self.partitions):
             return self
-        if not taken.any():
+        if not taken:
             return None
-        mask = taken[self.place]
-        return replace(self, **{name: getattr(self, name)[mask] for name in COLUMNS})
+        numbers = np.full(len(self.partitions), -1)
+        numbers[taken] = np.arange(len(taken))
+        place = numbers[self.place]
+        mask = place >= 0
+        columns = {name: getattr(self, name)[mask] for name in COLUMNS if name != "place"}
+        return replace(self, partitions=tuple(self.partitions[at] for at in taken), place=place[mask], **columns)
 
     def to_bytes(self) -> bytes:
         """The sheet as it is kept."""
@@ -303,19 +310,21 @@ class Deletes:
         place = np.where(self._bound, bound, self._place)
         return np.where(self.applied & ~self.everywhere, place, -1)
 
-    def touched(self, files: Ints) -> Flags:
-        """Of these data files, by index: whether any delete applies to each."""
+    @cached_property
+    def touched(self) -> Flags:
+        """Of each data file: whether any delete applies to it."""
         census = self._census
-        found = np.isin(files, self._files[self._files >= 0])
-        place, number = census.place[files], census.number[files]
+        found = np.zeros(len(census.size), np.bool_)
+        found[self._files[self._files >= 0]] = True
         loose = ~self._bound
         for equality in (False, True):
             some = loose & (self._equality == equality) & ~self.everywhere & (self._place >= 0)
             newest = np.full(len(census.places), -1, np.int64)
             np.maximum.at(newest, self._place[some], self.number[some])
-            found |= newest[place] > number if equality else newest[place] >= number
+            last = newest[census.place]
+            found |= last > census.number if equality else last >= census.number
         if self.everywhere.any():
-            found |= self.number[self.everywhere].max() > number
+            found |= self.number[self.everywhere].max() > census.number
         return found
 
 

@@ -111,7 +111,7 @@ def _prospect(
     census: Census, place: Place, choice: Choice, files: Ints, policy: Policy, rates: Rates, against: str | None
 ) -> Prospect:
     """By packing the real candidates."""
-    touched = census.deletes.touched(files)
+    touched = census.deletes.touched[files]
     small = census.size[files] < policy.min_file_size
     taken = choice.which.mask(small=small, touched=touched)
     candidates, marked = files[taken], touched[taken]
@@ -130,11 +130,12 @@ def _prospect(
         units = [u for u in pack_sizes(sizes, policy) if policy.rewrite_all or len(u) > 1 or bool(marked[u[0]])]
         outputs = sum(outputs_of(sum(sizes[at] for at in unit), policy) for unit in units)
     inside = candidates[[at for unit in units for at in unit]]
-    deleted = int(np.count_nonzero(census.deletes.touched(inside)))
+    hit = census.deletes.touched[inside]
+    deleted = int(np.count_nonzero(hit))
     share = deleted / max(1, int(np.count_nonzero(touched)))
     size = int(census.size[inside].sum())
     row_groups = census.row_groups[inside]
-    whole = (census.size[inside] >= policy.min_row_group_size * row_groups) & ~census.deletes.touched(inside)
+    whole = (census.size[inside] >= policy.min_row_group_size * row_groups) & ~hit
     copied = 0 if policy.recode else int(census.size[inside][whole].sum())
     chosen = cheapest(
         census.pin, policy, rates, against, files=len(inside), units=len(units), bytes=size, copied=copied
