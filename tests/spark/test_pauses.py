@@ -132,7 +132,7 @@ def test_what_changed_after_the_crash_is_done_again(
     compactor: Compactor, spark: SparkSession, table: str, warehouse: Path
 ) -> None:
     """One finished unit gained a delete, the file of another is damaged."""
-    killed(warehouse, table, "checkpointed")
+    killed(warehouse, table, "judged")
     spark.sql(f"DELETE FROM {table} WHERE id = 3")
     before = seen(spark, table)
     [dead] = compactor.runs(table, open_only=True)
