@@ -7,6 +7,7 @@ from icepact.assess.places import places
 from icepact.assess.signals import score
 from icepact.model.census import Census, Tally
 from icepact.model.health import Facts, Health, PartitionHealth
+from icepact.model.histogram import Histogram
 from icepact.model.policy import Policy
 from icepact.model.table import DeleteKind
 
@@ -39,6 +40,7 @@ def assess(census: Census, policy: Policy) -> Health:
         snapshots=pin.snapshots,
         partitions=partitions,
         places=places(census, policy),
+        histogram=Histogram.of(census.size),
     )
 
 

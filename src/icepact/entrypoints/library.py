@@ -68,12 +68,13 @@ class Compactor:
         target_file_size: str | int | None = None,
         min_file_size: str | int | None = None,
         branch: str | None = None,
+        priority_weights: str | Sequence[float] | None = None,
     ) -> "Health":
         """How a table is doing; nothing is written."""
         from icepact.maintain.looking import look
 
         given = {"target_file_size": target_file_size, "min_file_size": min_file_size, "branch": branch}
-        request = options(given)
+        request = options({**given, "priority_weights": priority_weights})
         return look(self._lake_for(table), table, request, self._policy)
 
     def plan(self, table: str, **given: Any) -> "Plan":

@@ -1,9 +1,11 @@
 """Pin a table and look at it, or plan; nothing is written."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from icepact.assess.health import assess
+from icepact.assess.priority import prioritised
 from icepact.iceberg.lake import Lake
 from icepact.iceberg.table import IcebergTable
 from icepact.model.census import census_of
@@ -25,7 +27,9 @@ _SECOND_CHANCE = timedelta(minutes=5)
 def look(lake: Lake, name: str, request: Options, configuration: Options) -> Health:
     """Pin a table and assess it."""
     table, policy = _settle(lake, name, request, configuration)
-    return assess(census_of(table.pin(branch=policy.branch)), policy)
+    health = assess(census_of(table.pin(branch=policy.branch)), policy)
+    health = prioritised(health, policy.priority_weights, datetime.now(UTC))
+    return replace(health, timeline=table.timeline(health.snapshot_id))
 
 
 def plan(lake: Lake, name: str, request: Options, configuration: Options, store: RecordStore) -> Plan:
