@@ -84,7 +84,7 @@ def test_the_worst_partition_comes_first_and_every_cell_says_what_it_is() -> Non
         "day=2026-01-02: score 54.67, 1 file, 4,333 delete records",
         "day=2026-01-03: score 100, 1 file",
     ]
-    assert [cell.attrib["class"] for cell in cells] == ["s2", "s2", "s4"]
+    assert [cell.attrib["class"] for cell in cells] == ["s1", "s1", "s4"]
 
 
 def test_a_better_score_never_has_a_worse_colour() -> None:

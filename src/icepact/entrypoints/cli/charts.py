@@ -15,7 +15,7 @@ _WIDTH = 760.0
 _LEFT, _RIGHT = 90.0, 14.0
 _MOST_LABELS = 12
 """Along an axis; more would run into each other."""
-_GRADES = (25, 50, 80, 90)
+_GRADES = (50, 65, 80, 95)
 """Scores from which on a partition is a grade better."""
 
 
@@ -95,8 +95,9 @@ def size_chart(before: Histogram, after: Histogram | None, threshold: int, targe
         css = ("end" if number == count else "middle") + (" sparse" if number // every % 2 else "")
         label = short_size(2.0 ** (first + number))
         parts.append(tag("text", label, x=_LEFT + number * width, y=_TOP + _HEIGHT + 20, class_=css))
-    parts.append(_mark(place(threshold), 16, f"small below {short_size(threshold)}"))
-    parts.append(_mark(place(target), 36, f"target {short_size(target)}"))
+    # the threshold is the lower one, in both senses: neither line goes through the other's words
+    parts.append(_mark(place(threshold), 36, f"small below {short_size(threshold)}", before=place(threshold) > 260))
+    parts.append(_mark(place(target), 16, f"target {short_size(target)}", before=place(target) > _WIDTH / 2))
     middle = _LEFT + (_WIDTH - _LEFT - _RIGHT) / 2
     parts.append(tag("text", "size of a data file", x=middle, y=_TOP + _HEIGHT + 42, class_="middle"))
     small = sum(c.files for c in before.classes if c.below <= threshold)
@@ -104,11 +105,10 @@ def size_chart(before: Histogram, after: Histogram | None, threshold: int, targe
     return _chart(joined(*parts), _TOP + _HEIGHT + _FOOT, label)
 
 
-def _mark(x: float, y: float, label: str) -> Markup:
-    late = x > _WIDTH / 2
+def _mark(x: float, y: float, label: str, *, before: bool) -> Markup:
     return joined(
         tag("line", x1=x, x2=x, y1=y - 11, y2=_TOP + _HEIGHT, class_="mark"),
-        tag("text", label, x=x - 6 if late else x + 6, y=y, class_="marked end" if late else "marked"),
+        tag("text", label, x=x - 6 if before else x + 6, y=y, class_="marked end" if before else "marked"),
     )
 
 

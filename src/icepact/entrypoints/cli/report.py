@@ -140,7 +140,7 @@ def _partitions(health: Health, plan: Plan) -> Markup:
         "div",
         *(_cell(run) for run in runs),
         class_="map",
-        style=f"grid-template-columns:repeat(auto-fill,minmax({pixels}px,1fr))",
+        style=f"--cell:{pixels}px",
         role="img",
         aria_label=f"{counted(len(health.partitions), 'partition')}, {_bad(health):,} of them with a score below 50",
     )
