@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from icepact.assess.signals import SIGNALS
 from icepact.entrypoints.cli.charts import grade
 from icepact.entrypoints.cli.markup import joined, tag, text
 from icepact.entrypoints.cli.report import page
@@ -51,6 +52,7 @@ def test_it_says_all_that_is_known() -> None:
     ]
     assert "data files 10 8 below 384 MB" in found["Score"]
     assert "small files -40 of 50" in found["Score"]
+    assert all((signal.share.__doc__ or "?") in found["Score"] for signal in SIGNALS)
     assert "position deletes 1 4,321" in found["Delete debt"]
     assert "equality deletes 1 12" in found["Delete debt"]
     assert "1 of the delete files apply to nothing any more" in found["Delete debt"]

@@ -149,7 +149,7 @@ def timeline_chart(timeline: Sequence[Moment]) -> Markup:
         values = [(place(m.at), getattr(m, name), m) for m in timeline]
         parts.append(_steps(values, title, 26 + number * _ROW, in_bytes=name == "bytes"))
     bottom = len(_ROWS) * _ROW + 10
-    shape = "%Y-%m-%d" if span > 3 * 86400 else "%Y-%m-%d %H:%M"
+    shape = "%Y-%m-%d" if span > 3 * 86400 else "%Y-%m-%d %H:%M" if span > 3600 else "%Y-%m-%d %H:%M:%S"
     for at, css in ((begin, ""), (end, "end")) if span > 0 else ((begin, "middle"),):
         parts.append(tag("text", f"{at:{shape}}", x=place(at), y=bottom, class_=css))
     label = f"{counted(len(timeline), 'snapshot')} from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from importlib.resources import files
 
-from icepact.assess.signals import SIGNALS
+from icepact.assess.signals import SIGNALS, Signal
 from icepact.entrypoints.cli.charts import gauge, grade, grade_names, short_size, size_chart, timeline_chart
 from icepact.entrypoints.cli.markup import Markup, joined, tag
 from icepact.model.health import Health, PartitionHealth
@@ -92,14 +92,14 @@ def _headline(health: Health, plan: Plan) -> Markup:
         tag(
             "details",
             tag("summary", "How the score is made"),
-            tag(
-                "p",
-                "It starts at 100. Each part takes away points as it gets worse: small files that could be merged, "
-                "over all data files; delete records over rows, at their worst from one for every two rows on; delete "
-                "files over data files. More of any of them never raises the score.",
-            ),
+            tag("p", "It starts at 100, and each part takes points away. More of what a part counts never raises it."),
+            tag("ul", *(tag("li", _told(signal)) for signal in SIGNALS)),
         ),
     )
+
+
+def _told(signal: Signal) -> str:
+    return f"{signal.name.replace('_', ' ')}, up to {signal.points:g} points: {signal.share.__doc__ or ''}"
 
 
 def _bad(health: Health) -> int:
