@@ -29,10 +29,10 @@ def overlap(lower: npt.NDArray[Any], upper: npt.NDArray[Any]) -> Overlap:
     wide = np.asarray(lower < upper, np.bool_)
     if not np.all(wide | np.asarray(lower == upper, np.bool_)):
         raise ValueError("a lower bound is above its upper bound")
-    begins, ends = np.sort(lower[wide]), np.sort(upper[wide])
+    begins, ends, single = np.sort(lower[wide]), np.sort(upper[wide]), np.sort(lower[~wide])
     # a range counts strictly inside its bounds: just after its lower one, just before its upper one
-    first = np.searchsorted(begins, lower[wide], "right") - np.searchsorted(ends, lower[wide], "right")
-    last = np.searchsorted(begins, upper[wide], "left") - np.searchsorted(ends, upper[wide], "left")
-    single = 1 + np.searchsorted(begins, lower[~wide], "left") - np.searchsorted(ends, lower[~wide], "right")
-    depths = np.concatenate([(first + last) / 2, single])
-    return Overlap(average=float(depths.mean()), maximum=int(np.concatenate([first, single]).max()))
+    first = np.searchsorted(begins, begins, "right") - np.searchsorted(ends, begins, "right")
+    last = np.searchsorted(begins, ends, "left") - np.searchsorted(ends, ends, "left")
+    alone = 1 + np.searchsorted(begins, single, "left") - np.searchsorted(ends, single, "right")
+    total = (int(first.sum()) + int(last.sum())) / 2 + int(alone.sum())
+    return Overlap(average=total / len(lower), maximum=int(np.concatenate([first, alone]).max()))
