@@ -32,6 +32,8 @@ CASES = {
     "not a number": (["plan", "db.events", "--max-files", "many"], "max_files: Input should be a valid integer"),
     "unknown proof": (["compact", "db.events", "--verify", "maybe"], "unknown verify; there is: footers, full, off"),
     "too many commits": (["plan", "db.events", "--max-commits", "1000"], "max_commits: Input should be less than"),
+    "report into a folder": (["health", "db.events", "--html", "."], "'.' is a folder: name a file"),
+    "report into no folder": (["health", "db.events", "--html", "absent/x.html"], "there is no folder 'absent'"),
     "unknown run to resume": (["resume", "r-0"], "there is no run r-0 on catalog local: `icepact runs` lists them"),
     "unknown run to cancel": (["cancel", "r-0"], "there is no run r-0 on catalog local"),
     "no run to verify": (["verify", "db.events"], "no run is given: write --run"),

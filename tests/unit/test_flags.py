@@ -13,6 +13,7 @@ from icepact.model.policy import Options
     [
         ("health db.t", "health db.t"),
         ("health db.t --json", "--json health db.t"),
+        ("health db.t --html --json --json", "--json health db.t --html --json"),
         ("health db.t -v --catalog prod --json", "-v --catalog prod --json health db.t"),
         ("plan --warehouse /wh db.t --max-files 5", "--warehouse /wh plan db.t --max-files 5"),
         ("plan db.t --catalog-uri=https://x", "--catalog-uri=https://x plan db.t"),

@@ -17,6 +17,7 @@ from icepact.model.policy import (
     options,
     resolve,
 )
+from icepact.model.weights import PriorityWeights
 from tests.support.states import MB, make_policy
 
 
@@ -88,9 +89,11 @@ def test_the_defaults() -> None:
         task_memory=1024 * MB,
         verify=Proofs.FOOTERS,
         max_commits=1,
+        priority_weights=PriorityWeights(files=0.3, fragments=0.3, age=0.2, small_files=0.2),
         sources={},
     )
-    assert {name: getattr(policy, name) for name in defaults()} == defaults()
+    told = Options.model_validate(defaults())
+    assert {name: getattr(policy, name) for name in defaults()} == {name: getattr(told, name) for name in defaults()}
 
 
 # -- sizes that follow from others ----------------------------------------------------------------
@@ -218,5 +221,5 @@ def test_every_option_is_either_layout_or_not() -> None:
     assert {f.name for f in fields(Policy)} == {
         *LAYOUT,
         *("strategy", "max_files", "max_bytes", "rewrite_all", "method", "task_memory", "verify"),
-        *("max_commits", "sources"),
+        *("max_commits", "priority_weights", "sources"),
     }

@@ -11,6 +11,7 @@ from icepact.assess.places import places
 from icepact.assess.signals import score
 from icepact.model.census import Census, Tally, order_of
 from icepact.model.health import Facts, Health, PartitionHealth, Place
+from icepact.model.histogram import Histogram
 from icepact.model.looked import Clocks, Looked
 from icepact.model.policy import Policy
 from icepact.model.table import DeleteKind, Key, Pinned
@@ -100,6 +101,7 @@ def _health(
         snapshots=pin.snapshots,
         partitions=partitions,
         places=of_place,
+        histogram=Histogram.sum(s.sizes for s in census.sheets.values() if not s.deletes),
     )
 
 

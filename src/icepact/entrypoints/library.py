@@ -70,13 +70,14 @@ class Compactor:
         target_file_size: str | int | None = None,
         min_file_size: str | int | None = None,
         branch: str | None = None,
+        priority_weights: str | Sequence[float] | None = None,
     ) -> "Health":
         """How a table is doing; nothing is written."""
-        from icepact.maintain.looking import look
+        from icepact.maintain.looking import health
 
         given = {"target_file_size": target_file_size, "min_file_size": min_file_size, "branch": branch}
-        request = options(given)
-        return look(self._lake_for(table), table, request, self._policy, self._store, self._memory).health
+        request = options({**given, "priority_weights": priority_weights})
+        return health(self._lake_for(table), table, request, self._policy, self._store, self._memory)
 
     def plan(self, table: str, **given: Any) -> "Plan":
         """What would be rewritten, and why everything else is left alone; nothing is written."""

@@ -55,6 +55,8 @@ class Java:
 
     def class_of(self, name: str) -> Any:
         """A Java class, found where Spark finds Iceberg's."""
+        if name == "boolean":
+            return self.jvm.java.lang.Boolean.TYPE
         if name not in self._classes:
             loader = self.jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
             self._classes[name] = self.jvm.java.lang.Class.forName(name, True, loader)

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -21,6 +22,7 @@ from icepact.model.table import (
     DeleteFile,
     Key,
     LastRun,
+    Moment,
     PartitionSpec,
     Pinned,
     SpecField,
@@ -31,6 +33,8 @@ HIGHEST_FORMAT_VERSION = 3
 FACT_PREFIX = "icepact."
 _ENCRYPTION = "encryption.key-id"
 _COMPLETE = f"{FACT_PREFIX}complete=true"
+_REMEMBERED = 200
+"""Snapshots that a timeline goes back."""
 _UNREADABLE_BY_SPARK = ("time", "timestamp_ns", "timestamptz_ns")
 
 
@@ -278,6 +282,18 @@ class IcebergTable:
             at = parents.get(at)
         return found
 
+    @patient
+    def timeline(self, snapshot_id: int | None) -> list[Moment]:
+        """The newest of a snapshot's ancestors and itself, oldest first; all in one transfer."""
+        if snapshot_id is None:
+            return []
+        java = self.java
+        ancestors = java.iceberg.util.SnapshotUtil.ancestorsBetween(self.table, snapshot_id, None)
+        newest = java.listed(java.iceberg.relocated.com.google.common.collect.Iterables.limit(ancestors, _REMEMBERED))
+        parser = "org.apache.iceberg.SnapshotParser", "toJson", "org.apache.iceberg.Snapshot", "boolean"
+        documents = java.texts(newest, java.bind(java.method(*parser), 1, False))
+        return [_moment(json.loads(document)) for document in reversed(documents)]
+
     # -- looking at the head ----------------------------------------------------------------------
 
     @patient
@@ -403,6 +419,24 @@ def _run_of(snapshot: Any) -> LastRun:
             {int(snapshot.sequenceNumber()), *map(int, earlier.split(",") if earlier else ())}
         ),
         pinned_sequence_number=int(summary.get(f"{FACT_PREFIX}pinned-sequence-number") or 0),
+    )
+
+
+def _moment(document: Mapping[str, Any]) -> Moment:
+    """A snapshot from Iceberg's JSON of it."""
+    summary = document.get("summary") or {}
+
+    def total(name: str) -> int | None:
+        found = str(summary.get(name, ""))
+        return int(found) if found.isdigit() else None
+
+    return Moment(
+        snapshot_id=document["snapshot-id"],
+        at=datetime.fromtimestamp(document["timestamp-ms"] / 1000, UTC),
+        operation=str(summary.get("operation", "")),
+        data_files=total("total-data-files"),
+        delete_files=total("total-delete-files"),
+        bytes=total("total-files-size"),
     )
 
 

@@ -1,15 +1,18 @@
 """Pin a table and look at it, or plan; nothing is written."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from icepact.assess.health import assess
+from icepact.assess.priority import prioritised
 from icepact.iceberg.census import read_census
 from icepact.iceberg.lake import Lake
 from icepact.iceberg.table import IcebergTable
 from icepact.maintain.memory import Memory
 from icepact.model.census import census_of
 from icepact.model.decision import Judgement
+from icepact.model.health import Health
 from icepact.model.looked import Looked
 from icepact.model.plan import Plan
 from icepact.model.policy import Options, Policy, resolve
@@ -34,6 +37,16 @@ def look(
     return _look(lake, table, policy, store, memory, datetime.now(UTC)).judgement
 
 
+def health(
+    lake: Lake, name: str, request: Options, configuration: Options, store: RecordStore, memory: Memory
+) -> Health:
+    """Pin a table and assess it, with what came before."""
+    table, policy = _settle(lake, name, request, configuration)
+    now = datetime.now(UTC)
+    found = prioritised(_look(lake, table, policy, store, memory, now).health, policy.priority_weights, now)
+    return replace(found, timeline=table.timeline(found.snapshot_id))
+
+
 def plan(lake: Lake, name: str, request: Options, configuration: Options, store: RecordStore, memory: Memory) -> Plan:
     """Pin a table and plan; files are listed only where there is something to do."""
     table, policy = _settle(lake, name, request, configuration)
@@ -41,14 +54,14 @@ def plan(lake: Lake, name: str, request: Options, configuration: Options, store:
     rates = _rates(lake, store)
     if policy.where is not None:  # only a scan knows which files have rows that match
         state = table.pin(branch=policy.branch, where=policy.where)
-        health = assess(census_of(state), policy, clocks=store.clocks(table.uuid, policy.branch))
+        found = assess(census_of(state), policy, clocks=store.clocks(table.uuid, policy.branch))
     else:
         looked = _look(lake, table, policy, store, memory, now)
-        health = looked.health
+        found = looked.health
         chosen = frozenset(key for decision in looked.judgement.chosen for key in decision.place.keys)
         state = table.listed(looked.census, chosen)
     aside = set_aside(store.failures(table.uuid), now)
-    return make_plan(health, state, policy, rates, now=now, set_aside=aside)
+    return make_plan(found, state, policy, rates, now=now, set_aside=aside)
 
 
 def _look(lake: Lake, table: IcebergTable, policy: Policy, store: RecordStore, memory: Memory, now: datetime) -> Looked:

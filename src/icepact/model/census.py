@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from icepact.model.histogram import Histogram
 from icepact.model.table import DataFile, DeleteFile, DeleteKind, Key, Partition, Pinned, TableState
 
 Ints = npt.NDArray[np.int64]
@@ -63,6 +64,11 @@ class Sheet:
     def index(self) -> Mapping[Partition, int]:
         """Partitions by what they are."""
         return {partition: at for at, partition in enumerate(self.partitions)}
+
+    @cached_property
+    def sizes(self) -> Histogram:
+        """Of the files."""
+        return Histogram.of(self.size)
 
     def only(self, wanted: Collection[Key]) -> "Sheet | None":
         """The files of some partitions; null if there are none."""

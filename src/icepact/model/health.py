@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from icepact.model.table import Key, Partition
+from icepact.model.histogram import Histogram
+from icepact.model.table import Key, Moment, Partition
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,6 +89,16 @@ class Score:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Priority:
+    """Which partitions come first; not to be confused with the score, which says how they are."""
+
+    value: float = 0.0
+    """0 (nothing is pressing) to the sum of the weights, which is 1 unless others are given."""
+    rank: int = 0
+    """1 for the partition that comes first."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PartitionHealth:
     """One partition of one spec."""
 
@@ -97,6 +108,7 @@ class PartitionHealth:
     """As people name it: `day=2026-01-01`."""
     facts: Facts
     score: Score
+    priority: Priority = Priority()
 
     def to_dict(self) -> dict[str, Any]:
         """The partition as it is printed with `--json`."""
@@ -105,6 +117,8 @@ class PartitionHealth:
             "spec_id": self.spec_id,
             "score": self.score.value,
             "score_parts": dict(self.score.parts),
+            "priority": self.priority.value,
+            "priority_rank": self.priority.rank,
             **self.facts.to_dict(),
         }
 
@@ -151,6 +165,15 @@ class Health:
     partitions: Sequence[PartitionHealth]
     places: Sequence[Place]
     """The same files as they are judged."""
+    histogram: Histogram = field(default_factory=Histogram)
+    """Of the sizes of data files."""
+    timeline: Sequence[Moment] = ()
+    """The newest snapshots of the branch, oldest first."""
+
+    @property
+    def worst_first(self) -> list[PartitionHealth]:
+        """Partitions by score; of those that have the same, the more pressing one first."""
+        return sorted(self.partitions, key=lambda p: (p.score.value, p.priority.rank, p.name))
 
     @property
     def dangling_delete_files(self) -> int:
@@ -172,5 +195,7 @@ class Health:
             "dangling_delete_files": self.dangling_delete_files,
             "manifests": self.manifests,
             "snapshots": self.snapshots,
+            "histogram": self.histogram.to_list(),
+            "timeline": [moment.to_dict() for moment in self.timeline],
             "partitions": [p.to_dict() for p in self.partitions],
         }

@@ -1,13 +1,14 @@
 """The plan: an immutable tuple of typed steps, and the reason for everything left out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from typing import Any, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 
+from icepact.model.histogram import Histogram
 from icepact.model.policy import Policy
 from icepact.model.sizes import format_size
 from icepact.model.table import DataFile, DeleteFile
@@ -209,6 +210,10 @@ class Plan:
     before: Before
     complete: bool
     """True if no budget held anything back: once committed, the same policy plans nothing."""
+    sizes_before: Histogram = field(default_factory=Histogram)
+    """Of the data files that `before` counts."""
+    sizes_after: Histogram = field(default_factory=Histogram)
+    """The same as predicted."""
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `icepact plan --json` prints."""
@@ -220,6 +225,7 @@ class Plan:
             "steps": [step.to_dict() for step in self.steps],
             "left_out": [entry.to_dict() for entry in self.left_out],
             "predicted": self.predicted.to_dict(),
+            "histogram": {"before": self.sizes_before.to_list(), "after": self.sizes_after.to_list()},
             "complete": self.complete,
         }
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from icepact.model.errors import BadInput
 from icepact.model.sizes import OptionalSize, format_size
+from icepact.model.weights import OptionalWeights, PriorityWeights
 
 PROPERTY_PREFIX = "icepact."
 DEFAULT_TARGET = 512 * 1024**2
@@ -106,6 +107,10 @@ class Options(BaseModel):
     max_commits: Annotated[
         int | None, Field(ge=1, le=100, description="Groups are committed as they finish, in about so many commits.")
     ] = None
+    priority_weights: Annotated[
+        OptionalWeights,
+        Field(description="What counts in a partition's priority: file count, fragment ratio, age, small-file ratio."),
+    ] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -158,6 +163,7 @@ class Policy:
     verify: Proofs
     max_commits: int
     """1: all groups in one commit, once all are written."""
+    priority_weights: PriorityWeights
     sources: Mapping[str, str]
     """Where each value came from: request, table property, configuration, table default, default."""
 
@@ -196,7 +202,10 @@ def _as_ever(name: str, value: Any) -> bool:
 
 
 _NOT_LAYOUT = frozenset(
-    {"sources", "max_files", "max_bytes", "rewrite_all", "method", "task_memory", "verify", "max_commits"}
+    {
+        *("sources", "max_files", "max_bytes", "rewrite_all", "method", "task_memory", "verify", "max_commits"),
+        "priority_weights",
+    }
 )
 
 
@@ -263,6 +272,7 @@ _DEFAULTS = Options(
     task_memory=1024**3,
     verify=Proofs.FOOTERS,
     max_commits=1,
+    priority_weights=PriorityWeights(files=0.3, fragments=0.3, age=0.2, small_files=0.2),
 )
 
 

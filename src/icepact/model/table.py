@@ -146,6 +146,33 @@ class LastRun:
     """What it had seen when it planned: files up to here were judged by it."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Moment:
+    """One snapshot in the life of a branch, as its summary tells it."""
+
+    snapshot_id: int
+    at: datetime
+    operation: str
+    """append, overwrite, replace or delete; empty if it is not told."""
+    data_files: int | None
+    """Live after it; null if it is not told, as in the following."""
+    delete_files: int | None
+    """Live after it, deletion vectors included."""
+    bytes: int | None
+    """Of all live files after it, delete files included."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The snapshot as it is printed with `--json`."""
+        return {
+            "snapshot_id": self.snapshot_id,
+            "at": self.at.isoformat(),
+            "operation": self.operation,
+            "data_files": self.data_files,
+            "delete_files": self.delete_files,
+            "bytes": self.bytes,
+        }
+
+
 @dataclass(frozen=True, kw_only=True)
 class Pinned:
     """One snapshot of one table, pinned: all that is known without looking at its files."""

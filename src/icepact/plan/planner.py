@@ -15,6 +15,7 @@ from icepact.plan.choosing import choose_files
 from icepact.plan.gain import gain_of
 from icepact.plan.methods import choose
 from icepact.plan.packing import outputs_of, pack, reading_order
+from icepact.plan.sizes import sizes_after
 from icepact.plan.strategies.choice import Choice, Which
 
 
@@ -65,6 +66,8 @@ def make_plan(
         predicted=_predict(before, state, numbered),
         before=before,
         complete=not cut and not aside,
+        sizes_before=health.histogram,
+        sizes_after=sizes_after(health.histogram, numbered, policy),
     )
 
 

@@ -64,6 +64,7 @@ _WITH_VALUE = {
     "--limit",
     "--run",
     "--task-timeout",
+    "--html",
     *(_spelled(name) for name in PLANNING if name not in _SWITCHES),
 }
 

@@ -3,11 +3,13 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from icepact.entrypoints.cli.flags import PLANNING, hoist, with_options
+from icepact.entrypoints.cli.outputs import file_to_write, write_file
 from icepact.entrypoints.cli.render import Renderer
 from icepact.entrypoints.library import Compactor
 from icepact.model.durations import parse_duration
@@ -90,14 +92,27 @@ def _table(argument: str | None, option: str | None) -> str:
 @app.command()
 @with_options("target_file_size", "min_file_size", "branch")
 def health(
-    context: typer.Context, given: Mapping[str, Any], table: Table = None, table_option: TableOption = None
+    context: typer.Context,
+    given: Mapping[str, Any],
+    table: Table = None,
+    table_option: TableOption = None,
+    html: Annotated[str | None, typer.Option(help="Write a report for people into this file.")] = None,
 ) -> None:
     """Show how a table is doing."""
     session: Session = context.obj
     name = _table(table, table_option)
+    file = None if html is None else file_to_write(html)
+    compactor = session.compactor(short=True)
     with session.renderer.working(f"looking at {name}"):
-        answer = session.compactor(short=True).health(name, **given)
+        answer = compactor.health(name, **given)
+        if file is not None:
+            from icepact.entrypoints.cli.report import page
+
+            made = compactor.plan(name, **given)
+            write_file(file, page(answer, made, written_at=datetime.now(UTC)))
     session.renderer.health(answer)
+    if file is not None:
+        session.renderer.note(f"the report is in {file}")
 
 
 @app.command()

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from icepact.entrypoints.cli.pictures import BLOCKS, LETTERS, partition_bars, size_bars
 from icepact.model.health import Health
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
@@ -101,7 +102,7 @@ class Renderer:
         self._partitions(health)
 
     def _partitions(self, health: Health) -> None:
-        worst = sorted(health.partitions, key=lambda p: (p.score.value, p.name))
+        worst = health.worst_first
         table = _table("partition", "score", "files", "small", "average", "deletes")
         for p in worst[:SHOWN_PARTITIONS]:
             table.add_row(
@@ -117,8 +118,14 @@ class Renderer:
         """What would be done, and what not."""
         if self.as_json:
             self.document(plan.to_dict())
-        else:
-            self.out.print(plan.explain(), markup=False)
+            return
+        self.out.print(plan.explain(), markup=False)
+        if plan.steps:
+            ink = BLOCKS if self.out.encoding.lower().startswith("utf") else LETTERS
+            self.out.print()
+            self.out.print(size_bars(plan, ink))
+            self.out.print()
+            self.out.print(partition_bars(plan, ink))
 
     def outcome(self, outcome: Outcome) -> None:
         """What was done."""

@@ -1,0 +1,352 @@
+"""One self-contained page about a table: how it is, how it came to be so, and what would be done about it.
+
+Pure: text from values. No scripts, nothing from the network; every value from a table is escaped.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from importlib.resources import files
+
+from icepact.assess.signals import SIGNALS, Signal
+from icepact.entrypoints.cli.charts import gauge, grade, grade_names, short_size, size_chart, timeline_chart
+from icepact.entrypoints.cli.markup import Markup, joined, tag
+from icepact.model.health import Health, PartitionHealth
+from icepact.model.plan import LeftOut, Plan, RewriteFiles
+from icepact.model.words import counted
+
+_MOST_CELLS = 2400
+"""Of the map; with more partitions, a cell stands for several."""
+_CELLS = ((60, 34), (400, 22), (_MOST_CELLS, 13))
+"""Pixels of a cell for at most so many cells."""
+_MOST_ROWS = 25
+"""Of a list; the rest is counted."""
+_LONGEST_NAME = 120
+_LONGEST_REASON = 400
+_ONE_LINE = 44
+
+
+def page(health: Health, plan: Plan, *, written_at: datetime) -> str:
+    """The whole page."""
+    sections = (_headline, _sizes, _partitions, _deletes, _snapshots, _planned)
+    body = tag(
+        "main",
+        _top(health, written_at),
+        *(section(health, plan) for section in sections),
+        tag("footer", f"Written by icepact on {written_at:%Y-%m-%d %H:%M} UTC from the table's metadata alone."),
+    )
+    style = Markup((files(__package__) / "report.css").read_text(encoding="utf-8"))
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content="default-src 'none'; style-src 'unsafe-inline'"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", f"{health.table}: health {health.score.value:g} of 100"),
+        tag("style", style),
+    )
+    return "<!DOCTYPE html>\n" + tag("html", head, tag("body", body), lang="en") + "\n"
+
+
+def _top(health: Health, written_at: datetime) -> Markup:
+    snapshot = "no snapshot yet" if health.snapshot_id is None else f"snapshot {health.snapshot_id}"
+    facts = (f"branch {health.branch}", snapshot, f"format version {health.format_version}")
+    told = " · ".join((*facts, f"{written_at:%Y-%m-%d %H:%M} UTC"))
+    return tag("header", tag("p", "Health of the table"), tag("h1", _short(health.table)), tag("p", told))
+
+
+def _section(title: str, *inside: object) -> Markup:
+    return tag("section", tag("h2", title), *inside, aria_label=title)
+
+
+# -- how it is ------------------------------------------------------------------------------------
+
+
+def _headline(health: Health, plan: Plan) -> Markup:
+    del plan
+    most = {signal.name: signal.points for signal in SIGNALS}
+    parts = [
+        tag(
+            "div",
+            tag("span", name.replace("_", " ")),
+            _bar(lost / most[name]),
+            tag("span", f"-{lost:g} of {most[name]:g}" if lost else f"0 of {most[name]:g}"),
+            class_="part",
+        )
+        for name, lost in health.score.parts.items()
+    ]
+    f = health.facts
+    facts = (
+        ("data files", f"{f.data_files:,}", f"{f.small_files:,} below {short_size(health.threshold)}"),
+        ("size", short_size(f.bytes), f"{short_size(f.average_size)} a file"),
+        ("rows", f"{f.rows:,}", f"{f.row_groups_per_file:.1f} row groups a file"),
+        ("delete files", f"{f.all_delete_files:,}", counted(f.all_delete_records, "record")),
+        ("partitions", f"{len(health.partitions):,}", f"{_bad(health):,} score below 50"),
+        ("snapshots", f"{health.snapshots:,}", counted(health.manifests, "manifest")),
+    )
+    tiles = (tag("div", tag("dt", name), tag("dd", value, tag("small", more))) for name, value, more in facts)
+    return _section(
+        "Score",
+        tag("div", gauge(health.score.value), tag("div", *parts, class_="parts"), class_="head"),
+        tag("dl", *tiles, class_="facts"),
+        tag(
+            "details",
+            tag("summary", "How the score is made"),
+            tag("p", "It starts at 100, and each part takes points away. More of what a part counts never raises it."),
+            tag("ul", *(tag("li", _told(signal)) for signal in SIGNALS)),
+        ),
+    )
+
+
+def _told(signal: Signal) -> str:
+    return f"{signal.name.replace('_', ' ')}, up to {signal.points:g} points: {signal.share.__doc__ or ''}"
+
+
+def _bad(health: Health) -> int:
+    return sum(p.score.value < 50 for p in health.partitions)
+
+
+def _bar(share: float) -> Markup:
+    return tag("span", tag("i", style=f"width:{100 * min(1.0, share):.1f}%"), class_="bar")
+
+
+def _legend(*entries: tuple[str, str]) -> Markup:
+    return tag("p", *(tag("span", tag("i", class_=css), name) for css, name in entries), class_="legend")
+
+
+def _sizes(health: Health, plan: Plan) -> Markup:
+    if not health.histogram.classes:
+        return _section("File sizes", tag("p", "There are no data files."))
+    after = plan.sizes_after if plan.steps and not plan.policy.where else None
+    p = plan.predicted
+    told = f"Sizes double from class to class. The plan below turns {p.files_before:,} files into {p.files_after:,}."
+    return _section(
+        "File sizes",
+        tag("p", told if after else "Sizes double from class to class.", class_="soft"),
+        size_chart(health.histogram, after, health.threshold, health.target),
+        _legend(("b", "now"), ("a", "after the plan, as predicted")) if after else None,
+    )
+
+
+def _partitions(health: Health, plan: Plan) -> Markup:
+    del plan
+    if not health.partitions:
+        return _section("Partitions", tag("p", "There are none."))
+    each = math.ceil(len(health.partitions) / _MOST_CELLS)
+    told = "A cell is a partition" if each == 1 else f"A cell is {each} partitions, and shows the worst of them"
+    runs = [health.partitions[at : at + each] for at in range(0, len(health.partitions), each)]
+    pixels = next(pixels for most, pixels in _CELLS if len(runs) <= most)
+    cells = tag(
+        "div",
+        *(_cell(run) for run in runs),
+        class_="map",
+        style=f"--cell:{pixels}px",
+        role="img",
+        aria_label=f"{counted(len(health.partitions), 'partition')}, {_bad(health):,} of them with a score below 50",
+    )
+    worst = [p for p in health.worst_first if p.score.value < 100]
+    shades = [(f"s{n}", f"score {name}") for n, name in enumerate(grade_names())]
+    return _section(
+        "Partitions",
+        tag("p", f"{told}, in the order of the table.", class_="soft"),
+        cells,
+        _legend(*shades),
+        _worst(worst) if worst else tag("p", "No partition has anything to gain."),
+    )
+
+
+def _cell(run: Sequence[PartitionHealth]) -> Markup:
+    worst = min(run, key=lambda p: p.score.value)
+    f = worst.facts
+    told = f"{_short(worst.name, 60)}: score {worst.score.value:g}, {counted(f.data_files, 'file')}"
+    if f.small_files:
+        told += f", {f.small_files:,} small"
+    if f.all_delete_records:
+        told += f", {counted(f.all_delete_records, 'delete record')}"
+    if len(run) > 1:
+        told = f"{_short(run[0].name, 30)} to {_short(run[-1].name, 30)}, worst {told}"
+    return tag("i", class_=f"s{grade(worst.score.value)}", title=told)
+
+
+def _worst(worst: Sequence[PartitionHealth]) -> Markup:
+    rows = (
+        (
+            _name(p.name, before=tag("span", class_=f"chip s{grade(p.score.value)}")),
+            *_numbers(f"{p.score.value:g}", f"{p.priority.value:.2f}", p.facts.data_files, p.facts.small_files),
+            *_numbers(short_size(p.facts.average_size), p.facts.all_delete_records),
+        )
+        for p in worst[:_MOST_ROWS]
+    )
+    columns = ("partition", "score", "priority", "files", "small", "average", "delete records")
+    more = len(worst) - _MOST_ROWS
+    return joined(
+        _table("Worst first", columns, rows),
+        tag("p", f"And {counted(more, 'partition')} more with less than 100 points.", class_="soft")
+        if more > 0
+        else None,
+    )
+
+
+def _deletes(health: Health, plan: Plan) -> Markup:
+    del plan
+    f = health.facts
+    if not f.all_delete_files:
+        return _section("Delete debt", tag("p", "There are no deletes that readers have to apply."))
+    names = {"position": "position deletes", "dv": "deletion vectors", "equality": "equality deletes"}
+    most = max(1, *f.delete_records.values())
+    rows = (
+        (
+            _name(names.get(kind, kind)),
+            *_numbers(count, f.delete_records[kind]),
+            tag("td", _bar(f.delete_records[kind] / most)),
+        )
+        for kind, count in f.delete_files.items()
+    )
+    told = [
+        f"{counted(f.all_delete_records, 'delete record')} on {counted(f.rows, 'row')} ({f.delete_ratio:.1%})",
+        f"{f.fragment_ratio:.2f} delete files for each data file",
+    ]
+    if health.dangling_delete_files:
+        told.append(f"{health.dangling_delete_files:,} of the delete files apply to nothing any more")
+    return _section(
+        "Delete debt",
+        tag("p", "What readers apply with every scan: " + "; ".join(told) + ".", class_="soft"),
+        _table(None, ("kind", "files", "records", ""), rows),
+    )
+
+
+def _snapshots(health: Health, plan: Plan) -> Markup:
+    del plan
+    if not health.timeline:
+        return _section("Snapshots over time", tag("p", "There are no snapshots."))
+    operations = Counter(moment.operation or "unknown" for moment in health.timeline)
+    told = ", ".join(f"{count:,} {name}" for name, count in operations.most_common())
+    return _section(
+        "Snapshots over time",
+        tag("p", f"The newest {counted(len(health.timeline), 'snapshot')} of the branch: {told}.", class_="soft"),
+        timeline_chart(health.timeline),
+        _legend(("a", "replace: files were rewritten, rows stayed the same")) if operations["replace"] else None,
+    )
+
+
+# -- what would be done ---------------------------------------------------------------------------
+
+
+def _planned(health: Health, plan: Plan) -> Markup:
+    return _section(
+        "What would be done, and why",
+        *(tag("p", line) for line in _summary(health, plan)),
+        _groups(plan.steps) if plan.steps else None,
+        _left_out(plan.left_out) if plan.left_out else None,
+    )
+
+
+def _summary(health: Health, plan: Plan) -> Iterator[str]:
+    p = plan.predicted
+    if not plan.steps:
+        yield f"Nothing, with strategy {plan.policy.strategy}."
+    else:
+        gain = sum(step.gain.scan_seconds for step in plan.steps)
+        money = sum(step.cost.money for step in plan.steps)
+        yield (
+            f"With strategy {plan.policy.strategy}, {counted(p.input_files, 'file')} ({short_size(p.input_bytes)}) "
+            f"would become {p.output_files:,} in {counted(len(plan.steps), 'group')}: {p.files_before:,} data files "
+            f"become {p.files_after:,}"
+            + (f", and {counted(p.delete_records, 'delete record')} would be applied." if p.delete_records else ".")
+        )
+        yield (
+            f"It would take about {_seconds(sum(step.cost.seconds for step in plan.steps))} of work on one core"
+            + (f" and cost about {money:.4g}" if money else "")
+            + f", and save every full scan about {_seconds(gain)}."
+        )
+    if plan.policy.where:
+        yield f"Only files that may hold rows with {plan.policy.where} are looked at."
+    if plan.snapshot_id != health.snapshot_id:
+        yield f"The plan was made on snapshot {plan.snapshot_id}, which was committed meanwhile."
+    if not plan.complete:
+        yield "Something is held back for now; it is in the list of what is left out."
+
+
+def _groups(steps: Sequence[RewriteFiles]) -> Markup:
+    priced = any(step.cost.money for step in steps)
+    columns = ("partition", "files", "becomes", "size", "saves a scan", "work", *(["price"] if priced else []))
+    rows = (
+        (
+            _name(step.partition, more=f"{step.reason}; {step.tier}, by {step.method}: {step.method_reason}"),
+            *_numbers(len(step.files), step.predicted_files, short_size(step.bytes)),
+            *_numbers(_seconds(step.gain.scan_seconds), _seconds(step.cost.seconds)),
+            *(_numbers(f"{step.cost.money:.4g}") if priced else ()),
+        )
+        for step in steps[:_MOST_ROWS]
+    )
+    rest = steps[_MOST_ROWS:]
+    read = counted(sum(len(step.files) for step in rest), "file")
+    more = f"And {counted(len(rest), 'group')} more: {read} ({short_size(sum(step.bytes for step in rest))})."
+    return joined(_table("Groups", columns, rows), tag("p", more, class_="soft") if rest else None)
+
+
+def _left_out(entries: Sequence[LeftOut]) -> Markup:
+    """By reason: thousands of partitions may have the same."""
+    by_reason: dict[str, list[LeftOut]] = {}
+    for entry in entries:
+        by_reason.setdefault(entry.reason, []).append(entry)
+    found = sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))
+    rows = (
+        (
+            tag("td", _short(reason, _LONGEST_REASON), class_="why"),
+            *_numbers(sum(e.files for e in some), short_size(sum(e.bytes for e in some))),
+            _name(_named(some)),
+        )
+        for reason, some in found[:_MOST_ROWS]
+    )
+    more = len(found) - _MOST_ROWS
+    return joined(
+        _table("Left out", ("why", "files", "size", "partitions"), rows),
+        tag("p", f"And {counted(more, 'reason')} more.", class_="soft") if more > 0 else None,
+    )
+
+
+def _named(entries: Sequence[LeftOut]) -> str:
+    names = list(dict.fromkeys(entry.partition for entry in entries))
+    if len(names) == 1:
+        return names[0]
+    return f"{len(names):,}: {_short(names[0], 40)} to {_short(names[-1], 40)}"
+
+
+# -- pieces ---------------------------------------------------------------------------------------
+
+
+def _table(caption: str | None, columns: Sequence[str], rows: Iterator[tuple[Markup, ...]]) -> Markup:
+    numbers = {"score", "priority", "files", "small", "average", "delete records", "becomes", "size", "records"}
+    numbers |= {"saves a scan", "work", "price"}
+    head = (tag("th", name, scope="col", class_="n" if name in numbers else None) for name in columns)
+    table = tag(
+        "table",
+        tag("caption", caption) if caption else None,
+        tag("thead", tag("tr", *head)),
+        tag("tbody", *(tag("tr", *cells) for cells in rows)),
+    )
+    return tag("div", table, class_="wide", tabindex=0)
+
+
+def _numbers(*values: int | str) -> tuple[Markup, ...]:
+    shown = (f"{value:,}" if isinstance(value, int) else value for value in values)
+    return tuple(tag("td", value, class_="n") for value in shown)
+
+
+def _name(name: str, *, before: Markup | None = None, more: str | None = None) -> Markup:
+    """A cell with a name, on one line unless it is too long for that, and more about it below."""
+    below = None if more is None else tag("small", _short(more, _LONGEST_REASON))
+    return tag("td", before, _short(name), below, class_="name" if len(name) <= _ONE_LINE else "name long")
+
+
+def _short(name: str, most: int = _LONGEST_NAME) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def _seconds(seconds: float) -> str:
+    for limit, size, unit in ((100, 1, "s"), (6000, 60, "min"), (360_000, 3600, "h")):
+        if seconds < limit:
+            shown = seconds / size
+            return f"{shown:.0f} {unit}" if shown >= 10 else f"{shown:.2g} {unit}"
+    return f"{seconds / 86400:,.0f} days"
