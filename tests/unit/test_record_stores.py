@@ -24,8 +24,9 @@ from icepact.model.run import (
     RunRecord,
     Status,
 )
+from icepact.record.database import SCHEMA_VERSION
 from icepact.record.migrate import scripts
-from icepact.record.sql import SCHEMA_VERSION, SqlStore
+from icepact.record.sql import SqlStore
 from icepact.record.store import RecordStore
 from icepact.record.tables import METADATA
 from tests.support.records import NOON, run_outcome, run_record

@@ -2,35 +2,21 @@
 
 import json
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from sqlalchemy import (
     Connection,
-    Engine,
-    Table,
-    and_,
-    create_engine,
     delete,
-    event,
-    func,
     insert,
-    inspect,
     select,
-    text,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
-from sqlalchemy.pool import StaticPool
 
-from icepact.model.errors import BadInput, RunLost, TableBusy
+from icepact.model.errors import RunLost, TableBusy
 from icepact.model.outcome import Outcome
 from icepact.model.run import (
     TRANSITIONS,
@@ -44,60 +30,26 @@ from icepact.model.run import (
     RunRecord,
     Status,
 )
-from icepact.record.tables import CHECKPOINTS, CLOCKS, FAILURES, LEASES, RUNS, SHEETS
+from icepact.record.database import batches, insert_if_absent, utc_now
+from icepact.record.sql_counted import Counted
+from icepact.record.tables import CHECKPOINTS, FAILURES, LEASES, RUNS
 
-SCHEMA_VERSION = "0004"
-"""The newest migration; a test holds it against the folder."""
 _ENDED = [status.value for status in Status if not status.open]
 _OPEN = [status.value for status in Status if status.open]
-_ONLY_READING = "icepact_only_reading"
 _RUN_COLUMNS = [column for column in RUNS.c if column.name != "plan"]
 _LEAN_COLUMNS = [column for column in _RUN_COLUMNS if column.name != "outcome"]
-_LINGERING = timedelta(days=1)
-"""How long sheets of manifests are kept that are not live: another branch may have them, or a rollback bring them."""
-_AT_ONCE = 500
-"""Names in one statement: databases take only so many."""
-_TIMEOUTS = {
-    "connect_timeout": 10,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 30_000,
-}
-"""For PostgreSQL, unless the address says otherwise: a server that does not answer must not keep a run for ever."""
-_PATIENCE = "SET LOCAL statement_timeout = 60000; SET LOCAL lock_timeout = 30000"
-"""The same for each transaction; poolers do not take it as an option of the connection."""
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-class SqlStore:
+class SqlStore(Counted):
     """Runs in a database; what is missing there is made on the first write."""
 
-    def __init__(self, url: str, *, clock: Callable[[], datetime] = _now) -> None:
-        self._clock = clock
-        self._lock = Lock()
-        self._ready = False
-        try:
-            self._url = make_url(url)
-        except ArgumentError:
-            raise BadInput("the record store's address is none: write postgresql://user@host/database") from None
-        if self._url.drivername == "postgresql":
-            self._url = self._url.set(drivername="postgresql+psycopg")
-        self._made: Engine | None = None
-        in_memory = self._url.get_backend_name() == "sqlite" and not self._url.database
-        self._in_turn: AbstractContextManager[Any] = Lock() if in_memory else nullcontext()
-        """Memory is one connection for all threads."""
-
     @classmethod
-    def in_memory(cls, *, clock: Callable[[], datetime] = _now) -> "SqlStore":
+    def in_memory(cls, *, clock: Callable[[], datetime] = utc_now) -> "SqlStore":
         """A store that forgets when the process ends."""
         return cls("sqlite://", clock=clock)
 
     @classmethod
-    def in_file(cls, path: Path, *, clock: Callable[[], datetime] = _now) -> "SqlStore":
+    def in_file(cls, path: Path, *, clock: Callable[[], datetime] = utc_now) -> "SqlStore":
         """The embedded store: one SQLite file, shared by processes on one machine."""
         return cls(f"sqlite:///{path}", clock=clock)
 
@@ -259,7 +211,7 @@ class SqlStore:
             )
             if connection.execute(held.with_for_update()).first() is None:
                 raise RunLost(f"run {claim.run_id} was taken over")
-            for names in _batches([unit.unit_id for unit in units]):
+            for names in batches([unit.unit_id for unit in units]):
                 connection.execute(
                     delete(CHECKPOINTS).where(CHECKPOINTS.c.run_id == claim.run_id, CHECKPOINTS.c.unit_id.in_(names))
                 )
@@ -291,7 +243,7 @@ class SqlStore:
         )
         with self._writing() as connection:
             found = list(connection.execute(old).scalars())
-            for names in _batches(found):
+            for names in batches(found):
                 connection.execute(delete(CHECKPOINTS).where(CHECKPOINTS.c.run_id.in_(names)))
                 connection.execute(update(RUNS).where(RUNS.c.run_id.in_(names)).values(plan=None))
         return len(found)
@@ -303,7 +255,7 @@ class SqlStore:
         now = self._clock()
         with self._writing() as connection:
             nobody = {"run_id": "", "owner": "", "token": 0, "held": False, "since": now, "expires_at": now}
-            _insert_if_absent(connection, LEASES, {"key": key, **nobody})
+            insert_if_absent(connection, LEASES, {"key": key, **nobody})
             found = connection.execute(select(LEASES).where(LEASES.c.key == key).with_for_update()).one()
             if found.held:
                 holder = _lease(found._mapping)
@@ -357,7 +309,7 @@ class SqlStore:
         mine = (FAILURES.c.uuid == uuid) & (FAILURES.c.signature == failure.signature)
         told = {name: value for name, value in asdict(failure).items() if name != "count"}
         with self._writing() as connection:
-            _insert_if_absent(connection, FAILURES, {"uuid": uuid, "count": 0, **told})
+            insert_if_absent(connection, FAILURES, {"uuid": uuid, "count": 0, **told})
             connection.execute(update(FAILURES).where(mine).values(count=FAILURES.c.count + 1, **told))
 
     def failures(self, uuid: str) -> Sequence[Failure]:
@@ -373,184 +325,10 @@ class SqlStore:
         unwanted = (
             [mine]
             if signatures is None
-            else [mine.where(FAILURES.c.signature.in_(some)) for some in _batches(signatures)]
+            else [mine.where(FAILURES.c.signature.in_(some)) for some in batches(signatures)]
         )
         with self._writing() as connection:
             return sum(connection.execute(one).rowcount for one in unwanted)
-
-    # -- what was counted -------------------------------------------------------------------------
-
-    def sheets(self, paths: Sequence[str]) -> Mapping[str, bytes]:
-        """What is kept of these manifests."""
-        found: dict[str, bytes] = {}
-        with self._reading() as connection:
-            if connection is None:
-                return found
-            for some in _batches(paths):
-                wanted = select(SHEETS.c.path, SHEETS.c.document).where(SHEETS.c.path.in_(some))
-                found |= {row.path: bytes(row.document) for row in connection.execute(wanted)}
-        return found
-
-    def keep_sheets(self, uuid: str, sheets: Mapping[str, bytes], *, live: Collection[str], room: int) -> None:
-        """Keep what was counted in manifests."""
-        now = self._clock()
-        with self._writing() as connection:
-            for some in _batches(list(sheets)):
-                connection.execute(delete(SHEETS).where(SHEETS.c.path.in_(some)))
-            rows = [
-                {"path": path, "uuid": uuid, "bytes": len(document), "kept_at": now, "document": document}
-                for path, document in sheets.items()
-            ]
-            if rows:
-                connection.execute(insert(SHEETS), rows)
-            old = select(SHEETS.c.path).where((SHEETS.c.uuid == uuid) & (SHEETS.c.kept_at < now - _LINGERING))
-            gone = [path for (path,) in connection.execute(old) if path not in live]
-            total = connection.execute(select(func.sum(SHEETS.c.bytes))).scalar() or 0
-            if total > room:
-                for path, size in connection.execute(
-                    select(SHEETS.c.path, SHEETS.c.bytes).order_by(SHEETS.c.kept_at, SHEETS.c.path)
-                ).all():
-                    if total <= room:
-                        break
-                    gone.append(path)
-                    total -= size
-            for some in _batches(gone):
-                connection.execute(delete(SHEETS).where(SHEETS.c.path.in_(some)))
-
-    # -- clocks -----------------------------------------------------------------------------------
-
-    def clocks(self, uuid: str, branch: str) -> Mapping[str, Mapping[str, datetime]]:
-        """When places were last compacted."""
-        wanted = select(CLOCKS.c.place, CLOCKS.c.tier, CLOCKS.c.at).where(
-            (CLOCKS.c.uuid == uuid) & (CLOCKS.c.branch == branch)
-        )
-        found: dict[str, dict[str, datetime]] = {}
-        with self._reading() as connection:
-            for row in connection.execute(wanted).all() if connection else ():
-                found.setdefault(row.place, {})[row.tier] = row.at
-        return found
-
-    def compacted(self, uuid: str, branch: str, tiers: Mapping[str, str], at: datetime) -> None:
-        """Places were compacted."""
-        with self._writing() as connection:
-            for place, tier in tiers.items():
-                mine = {"uuid": uuid, "branch": branch, "place": place, "tier": tier}
-                _insert_if_absent(connection, CLOCKS, {**mine, "at": at})
-                here = and_(*(CLOCKS.c[name] == value for name, value in mine.items()))
-                connection.execute(update(CLOCKS).where(here & (CLOCKS.c.at < at)).values(at=at))
-
-    def close(self) -> None:
-        """Let go of all connections; the store can be used again."""
-        with self._lock:
-            if self._made is not None:
-                self._made.dispose()
-
-    # -- connecting -------------------------------------------------------------------------------
-
-    @contextmanager
-    def _writing(self, *, only_reading: bool = False) -> Iterator[Connection]:
-        with self._guarded():
-            if not self._ready:
-                self._prepare()
-            with self._in_turn, self._engine.connect() as connection:
-                connection = connection.execution_options(**{_ONLY_READING: only_reading})
-                with connection.begin():
-                    yield connection
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection | None]:
-        """A connection; null if there is nothing to read yet."""
-        file = self._file
-        if file is not None and not file.is_file():
-            yield None
-            return
-        with self._writing(only_reading=True) as connection:
-            yield connection
-
-    @property
-    def _file(self) -> Path | None:
-        in_file = self._url.get_backend_name() == "sqlite" and self._url.database
-        return Path(self._url.database or "") if in_file else None
-
-    @property
-    def _engine(self) -> Engine:
-        with self._lock:
-            if self._made is None:
-                self._made = _engine(self._url, in_memory=self._url.get_backend_name() == "sqlite" and not self._file)
-            return self._made
-
-    def _prepare(self) -> None:
-        """Bring the tables up to date; what does that is imported only if they are not."""
-        if self._file is not None:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-        with self._engine.begin() as connection:
-            if not _is_current(connection):
-                from icepact.record.migrate import upgrade
-
-                upgrade(connection)
-        self._ready = True
-
-    def _secrets(self) -> list[str]:
-        """What must not be told of the address."""
-        values = [value for told in self._url.query.values() for value in ([told] if isinstance(told, str) else told)]
-        return [text for text in (str(self._url.password or ""), *values) if len(text) > 3]
-
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, SQLAlchemyError, ImportError) as error:
-            where = self._file or self._url.set(query={}).render_as_string(hide_password=True)
-            why = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-            for secret in self._secrets():
-                why = why.replace(secret, "***")
-            hint = "set ICEPACT_STATE" if self._file else "see `store` in icepact.yaml"
-            if isinstance(error, ImportError):
-                hint = "pip install 'icepact[postgres]'"
-            raise BadInput(f"the run history {where} cannot be used ({why}): {hint}") from None
-
-
-def _batches(names: Sequence[str]) -> Iterator[list[str]]:
-    for at in range(0, len(names), _AT_ONCE):
-        yield list(names[at : at + _AT_ONCE])
-
-
-def _is_current(connection: Connection) -> bool:
-    if not inspect(connection).has_table("alembic_version"):
-        return False
-    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == SCHEMA_VERSION
-
-
-def _engine(url: Any, *, in_memory: bool) -> Engine:
-    if url.get_backend_name() != "sqlite":
-        chosen = {name: value for name, value in _TIMEOUTS.items() if name not in url.query}
-        engine = create_engine(url, pool_pre_ping=True, connect_args=chosen)
-
-        @event.listens_for(engine, "begin")
-        def _with_patience(connection: Connection) -> None:
-            connection.exec_driver_sql(_PATIENCE)
-
-        return engine
-    arguments = {"timeout": 30, "check_same_thread": False}
-    engine = create_engine(url, connect_args=arguments, **({"poolclass": StaticPool} if in_memory else {}))
-
-    # Python's driver begins transactions by itself, and too late: what is read before a change must be locked too
-    @event.listens_for(engine, "connect")
-    def _no_begin(connection: Any, _: Any) -> None:
-        connection.isolation_level = None
-        connection.execute("PRAGMA journal_mode = WAL")  # readers and a writer do not wait for each other
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        reading = connection.get_execution_options().get(_ONLY_READING)
-        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
-
-    return engine
-
-
-def _insert_if_absent(connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    connection.execute(dialect.insert(table).values(values).on_conflict_do_nothing())
 
 
 # -- values ---------------------------------------------------------------------------------------
