@@ -5,11 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 from icepact.assess.health import assess
 from icepact.iceberg.lake import Lake
+from icepact.iceberg.names import table_parts
 from icepact.iceberg.table import IcebergTable
 from icepact.model.census import census_of
 from icepact.model.health import Health
 from icepact.model.plan import Plan
-from icepact.model.policy import Options, Policy, resolve
+from icepact.model.policies import Policies, TablePolicy
+from icepact.model.policy import Options, Policy
 from icepact.model.rates import Rates, measurements
 from icepact.model.run import Failure
 from icepact.plan.planner import make_plan
@@ -22,15 +24,15 @@ _SECOND_CHANCE = timedelta(minutes=5)
 """After the second failure; the first is no reason to wait."""
 
 
-def look(lake: Lake, name: str, request: Options, configuration: Options) -> Health:
+def look(lake: Lake, name: str, request: Options, policies: Policies) -> Health:
     """Pin a table and assess it."""
-    table, policy = _settle(lake, name, request, configuration)
+    table, policy = _settle(lake, name, request, policies)
     return assess(census_of(table.pin(branch=policy.branch)), policy)
 
 
-def plan(lake: Lake, name: str, request: Options, configuration: Options, store: RecordStore) -> Plan:
+def plan(lake: Lake, name: str, request: Options, policies: Policies, store: RecordStore) -> Plan:
     """Pin a table and plan."""
-    table, policy = _settle(lake, name, request, configuration)
+    table, policy = _settle(lake, name, request, policies)
     state = table.pin(branch=policy.branch, where=policy.where)
     health = assess(census_of(state), policy)
     now = datetime.now(UTC)
@@ -44,10 +46,16 @@ def _rates(lake: Lake, store: RecordStore) -> Rates:
     return Rates().corrected(measured for outcome in outcomes for measured in measurements(outcome))
 
 
-def _settle(lake: Lake, name: str, request: Options, configuration: Options) -> tuple[IcebergTable, Policy]:
+def settled(lake: Lake, name: str, request: Options, policies: Policies) -> tuple[IcebergTable, TablePolicy]:
+    """A table, and what holds for it."""
     table = lake.table(name)
     table.refresh()
-    return table, resolve(request, table.properties, configuration)
+    return table, policies.settle(request, table.properties, lake.catalog, table_parts(name, lake.catalog))
+
+
+def _settle(lake: Lake, name: str, request: Options, policies: Policies) -> tuple[IcebergTable, Policy]:
+    table, found = settled(lake, name, request, policies)
+    return table, found.policy
 
 
 def set_aside(failures: Sequence[Failure], now: datetime | None = None) -> dict[str, str]:

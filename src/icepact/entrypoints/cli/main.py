@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from icepact.entrypoints.cli.flags import PLANNING, hoist, with_options
+from icepact.entrypoints.cli.policy import policy_app
 from icepact.entrypoints.cli.render import Renderer
 from icepact.entrypoints.library import Compactor
 from icepact.model.durations import parse_duration
@@ -25,6 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     epilog="Global options may stand before or after the command.",
 )
+app.add_typer(policy_app, name="policy")
 
 
 @dataclass(slots=True)
@@ -36,6 +38,7 @@ class Session:
     catalog_type: str | None
     warehouse: str | None
     config: str | None
+    policy: str | None
     renderer: Renderer
     verbose: bool
 
@@ -47,6 +50,7 @@ class Session:
             catalog_type=self.catalog_type,
             warehouse=self.warehouse,
             config=self.config,
+            policies=self.policy,
             verbose=self.verbose,
             short=short,
         )
@@ -60,6 +64,7 @@ def main(
     catalog_type: Annotated[str | None, typer.Option(help="rest, hive, jdbc, sql, glue, hadoop, nessie.")] = None,
     warehouse: Annotated[str | None, typer.Option(help="Where its tables are.")] = None,
     config: Annotated[str | None, typer.Option(help="Configuration file; default icepact.yaml.")] = None,
+    policy: Annotated[str | None, typer.Option(help="Policy file: wishes by table.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show Spark's own log.")] = False,
 ) -> None:
@@ -70,6 +75,7 @@ def main(
         catalog_type=catalog_type,
         warehouse=warehouse,
         config=config,
+        policy=policy,
         renderer=Renderer(as_json=as_json),
         verbose=verbose,
     )
