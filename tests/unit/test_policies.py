@@ -1,5 +1,6 @@
 """What holds for a table: precedence over all levels, and the most specific rule first."""
 
+import json
 from typing import Any
 
 import pytest
@@ -92,18 +93,8 @@ def test_the_nearest_level_wins_whatever_is_below(present: frozenset[str]) -> No
 
 def sample(name: str) -> Any:
     """A value that an option takes."""
-    for value in (
-        "7GB" if name == "max_file_size" else "7MB",
-        7,
-        0.5,
-        True,
-        "zstd",
-        "auto",
-        "full",
-        "deletes",
-        "1h",
-        "x",
-    ):
+    size = "7GB" if name == "max_file_size" else "7MB"
+    for value in (size, 7, 0.5, True, "zstd", "auto", "full", "deletes", "oldest", "1h", "1,1,1,1", "x"):
         try:
             Options.model_validate({name: value})
         except ValidationError:
@@ -116,17 +107,16 @@ def sample(name: str) -> Any:
 def test_every_option_can_come_from_every_level(name: str) -> None:
     value = sample(name)
     expected = getattr(options({name: value}), name)
+    said = f"{name}: {json.dumps(value)}"
     dashed = f"icepact.{name.replace('_', '-')}"
     sources = {
         "request": resolve(options({name: value}), {}, Options()),
         "table property": resolve(Options(), {dashed: str(value)}, Options()),
-        "policy file lake.yaml:1 (rule db.*)": settled(
-            f"rules: [{{match: db.*, options: {{{name}: {value}}}}}]"
-        ).policy,
+        "policy file lake.yaml:1 (rule db.*)": settled(f"rules: [{{match: db.*, options: {{{said}}}}}]").policy,
         "policy file lake.yaml:1 (policy p, rule db.*)": settled(
-            f"policies: {{p: {{{name}: {value}}}}}\nrules: [{{match: db.*, policy: p}}]"
+            f"policies: {{p: {{{said}}}}}\nrules: [{{match: db.*, policy: p}}]"
         ).policy,
-        "policy file lake.yaml:1 (defaults)": settled(f"defaults: {{{name}: {value}}}").policy,
+        "policy file lake.yaml:1 (defaults)": settled(f"defaults: {{{said}}}").policy,
         "configuration": resolve(Options(), {}, options({name: value})),
     }
     for source, policy in sources.items():

@@ -8,9 +8,9 @@ specific policy of the policy file, then its profile, then `policy:` in the conf
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -207,7 +207,9 @@ def plain(value: Any) -> Any:
     """A value as JSON has it."""
     if isinstance(value, StrEnum):
         return value.value
-    return value.text if isinstance(value, Schedule) else value
+    if isinstance(value, Schedule):
+        return value.text
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 _ADDED_LATER = (
@@ -239,11 +241,16 @@ def options(given: Mapping[str, Any], source: str = "request") -> Options:
 
 def said(error: ErrorDetails) -> str:
     """What is wrong with an option, in our words."""
-    choices = {"strategy": Strategy, "method": MethodWish, "codec": Codec, "verify": Proofs}
     name = str(error["loc"][-1]) if error["loc"] else ""
-    if name in choices and error["type"] == "enum":
-        return f"unknown {name}; there is: {', '.join(choices[name])}"
+    if name in Options.model_fields and error["type"] == "enum":
+        return f"unknown {name}; there is: {', '.join(_choices(name))}"
     return error["msg"].removeprefix("Value error, ")
+
+
+def _choices(name: str) -> list[str]:
+    """What an option can be, if it is one of a few words."""
+    kinds = get_args(Options.model_fields[name].annotation)
+    return [word.value for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum) for word in kind]
 
 
 def from_properties(properties: Mapping[str, str]) -> Options:
