@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from icepact.model.amoro import translated
+from icepact.model.amoro import AMORO_PREFIX, SHARE, translated
 from icepact.model.errors import BadInput
 from icepact.model.schedules import Schedule
 from icepact.model.sizes import READS_SIZES, OptionalSize, format_size
@@ -188,6 +188,13 @@ class Policy:
         return hashlib.sha256(json.dumps(wish, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
+    def off(self) -> str | None:
+        """Why the table is left alone, if it is."""
+        if self.enabled:
+            return None
+        return f"compaction is off for this table, by {self.sources['enabled']}; --enabled goes over it"
+
+    @property
     def write_properties(self) -> dict[str, str]:
         """What is asked for over the table's own wishes, as the table properties that Iceberg's writers read."""
         wishes = {
@@ -287,11 +294,10 @@ def settle(names: Sequence[str], levels: Sequence[Level]) -> tuple[dict[str, Any
     """The value of each name, by the first level that has one, and where it was found."""
     values: dict[str, Any] = dict.fromkeys(names)
     sources = dict.fromkeys(names, "default")
-    for name in names:
-        for level in levels:
-            if name in level.values:
-                values[name], sources[name] = level.values[name], level.source_of(name)
-                break
+    for level in reversed(levels):
+        for name, value in level.values.items():
+            if name in values:
+                values[name], sources[name] = value, level.source_of(name)
     return values, sources
 
 
@@ -301,9 +307,11 @@ def resolve(
     """Settle every value for one table by precedence; `policies` are what a policy file says, most specific first."""
     above = [Level.of("request", request), Level.of("table property", from_properties(properties))]
     below = [*policies, Level.of("configuration", configuration), Level.of("default", _DEFAULTS)]
-    names = list(Options.model_fields)
-    target = _target(*settle(names, [*above, _from_amoro(properties), *below]), properties)[0]
-    values, sources = settle(names, [*above, _from_amoro(properties, target), *below])
+    names = tuple(Options.model_fields)
+    values, sources = settle(names, [*above, _from_amoro(properties), *below])
+    if AMORO_PREFIX + SHARE in properties:
+        target, _ = _target(values, sources, properties)
+        values, sources = settle(names, [*above, _from_amoro(properties, target), *below])
     values["target_file_size"], sources["target_file_size"] = _target(values, sources, properties)
     _settle_sizes(values, sources)
     return Policy(**values, sources=sources)
@@ -320,7 +328,7 @@ def _from_amoro(properties: Mapping[str, str], target: int | None = None) -> Lev
 
 
 def _given(level: Options) -> dict[str, Any]:
-    return {name: value for name in type(level).model_fields if (value := getattr(level, name)) is not None}
+    return {name: value for name in level.model_fields_set if (value := getattr(level, name)) is not None}
 
 
 _DEFAULTS = Options(

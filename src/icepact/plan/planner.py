@@ -70,9 +70,8 @@ def make_plan(
 
 def choose_files(place: Place, policy: Policy, now: datetime) -> Choice:
     """Which files of a place are worth rewriting, and why, or why none are."""
-    if not policy.enabled:
-        reason = f"compaction is off for this table, by {policy.sources['enabled']}; --enabled goes over it"
-        return Choice(which=Which.NONE, reason=reason)
+    if policy.off is not None:
+        return Choice(which=Which.NONE, reason=policy.off)
     if place.broken:
         return Choice(which=Which.NONE, reason="refused: a file is live more than once in this snapshot")
     if policy.rewrite_all:

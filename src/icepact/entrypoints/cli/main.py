@@ -147,6 +147,8 @@ def compact(
     if dry_run:
         renderer.plan(made)
         return
+    if made.policy.off is not None:
+        renderer.note(made.policy.off)
     if made.steps and not yes and renderer.interactive:
         renderer.plan(made)
         if not typer.confirm("Go ahead?", err=True):
