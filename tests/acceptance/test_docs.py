@@ -25,7 +25,7 @@ from icepact.entrypoints.cli import main as cli
 from icepact.iceberg.catalogs import choose_catalog
 from icepact.model.amoro import AMORO_PREFIX, SHARE, TRANSLATED
 from icepact.model.config import Config
-from icepact.model.policies import BUILT_IN, PROFILES
+from icepact.model.policies import BUILT_IN, CARRIED, PROFILES
 from icepact.model.policy import LARGE_OF_TARGET, SMALL_OF_TARGET, Options, resolve
 from icepact.model.policy_documents import Profile, Standing
 from icepact.model.policy_file import parse_policies
@@ -146,8 +146,9 @@ def test_amoros_properties_are_documented_as_they_are_translated() -> None:
 
 
 def test_every_key_beyond_one_run_is_documented() -> None:
-    told = [row[0] for row in _table_of("policies.md", "Options") if len(row) == 2]
-    assert {*told} == {*Standing.model_fields, "suspend"}
+    told = {row[0]: row[1] for row in _table_of("policies.md", "Options") if len(row) == 3}
+    assert set(told) == {*Standing.model_fields, "suspend"}
+    assert {key: name for name, key in told.items() if key != "none"} == CARRIED
 
 
 # -- commands -----------------------------------------------------------------------------------------

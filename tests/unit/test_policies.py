@@ -240,6 +240,19 @@ def test_suspended_tables_are_not_enabled() -> None:
     assert asked.settle(options({"enabled": True}), {}, "prod", EVENTS).policy.enabled is True
 
 
+def test_a_table_may_say_itself_when_it_is_looked_at() -> None:
+    own = {"icepact.schedule": "@daily", "icepact.check-interval": "3", "icepact.max-files": "7"}
+    found = settled("rules: [{match: db.*, schedule: 6h, check_interval: 9}]", **own)
+    assert found.schedule is not None
+    assert (found.schedule.text, found.check_interval, found.policy.max_files) == ("@daily", 3, 7)
+    assert found.sources["schedule"] == found.sources["check_interval"] == "table property"
+    with pytest.raises(BadInput) as refused:
+        settled("", **{"icepact.schedule": "0 0 30 2 *"})
+    assert str(refused.value) == (
+        "schedule: '0 0 30 2 *' never fires: there is no such day in these months (table property)"
+    )
+
+
 # -- Amoro's properties ---------------------------------------------------------------------------
 
 

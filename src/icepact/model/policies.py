@@ -4,8 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
+from icepact.model.errors import BadInput
 from icepact.model.patterns import Pattern
-from icepact.model.policy import Level, Options, Policy, Strategy, plain, resolve, settle
+from icepact.model.policy import PROPERTY_PREFIX, Level, Options, Policy, Strategy, plain, resolve, said, settle
 from icepact.model.policy_documents import Profile, Standing
 from icepact.model.schedules import Schedule
 
@@ -75,8 +78,9 @@ class Policies:
     ) -> "TablePolicy":
         """Everything about one table, by precedence."""
         levels = self.levels(catalog, table)
-        policy = resolve(request, properties, self.configuration, levels)
-        values, sources = settle(list(Standing.model_fields), levels)
+        of_runs = {key: value for key, value in properties.items() if key not in CARRIED}
+        policy = resolve(request, of_runs, self.configuration, levels)
+        values, sources = settle(tuple(Standing.model_fields), [_carried(properties), *levels])
         return TablePolicy(policy=policy, **values, sources={**policy.sources, **sources})
 
 
@@ -99,6 +103,24 @@ class TablePolicy:
         values = {name: getattr(self.policy, name) for name in Options.model_fields}
         values |= {name: getattr(self, name) for name in Standing.model_fields}
         return {name: {"value": plain(value), "source": self.sources[name]} for name, value in values.items()}
+
+
+CARRIED: Mapping[str, str] = {
+    PROPERTY_PREFIX + name.replace("_", "-"): name
+    for name in Standing.model_fields
+    if name != "resources" and name not in Options.model_fields
+}
+"""By table property: what a table may say itself about more than one run."""
+
+
+def _carried(properties: Mapping[str, str]) -> Level:
+    given = {name: properties[key] for key, name in CARRIED.items() if key in properties}
+    try:
+        found = Standing.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise BadInput(f"{first['loc'][0]}: {said(first)} (table property)") from None
+    return Level(source="table property", values={name: getattr(found, name) for name in given})
 
 
 def unmatched(policies: Policies, catalog: str, tables: Iterable[tuple[str, ...]]) -> list[Rule]:

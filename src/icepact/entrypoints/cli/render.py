@@ -157,7 +157,7 @@ class Renderer:
 
     def note(self, text: str) -> None:
         """One line that is not the answer."""
-        self.err.print(text, markup=False)
+        self.err.print(text, markup=False, soft_wrap=True)
 
     def swept(self, found: Sequence[Swept], *, deleted: bool) -> None:
         """What dead runs left behind."""
