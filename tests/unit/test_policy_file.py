@@ -236,7 +236,7 @@ def test_what_the_json_says_is_over_the_profile() -> None:
         ("defaults: {max_bytes: -5}", "lake.yaml:1: defaults.max_bytes: -5 is not a size: it must be above zero"),
         (
             "defaults: {max_cost_per_hour: -0.01}",
-            "lake.yaml:1: defaults.max_cost_per_hour: Input should be greater than or equal to 0",
+            "lake.yaml:1: defaults.max_cost_per_hour: Input should be greater than 0",
         ),
         ("defaults: {max_cost_per_hour: .nan}", "lake.yaml:1: defaults.max_cost_per_hour: Input should be a finite"),
         ("defaults:\n  strategy: magic\n", "lake.yaml:2: defaults.strategy: unknown strategy; there is: small-files"),
@@ -328,7 +328,7 @@ def test_sizes_that_clash_with_the_defaults_name_both_places() -> None:
         ("kind: Comp", "kind: Decomp", "lake.yaml:2: kind: Input should be 'CompactionPolicy'"),
         ("targetFileSize: 512MB", "targetFileSize: x", "lake.yaml:12: spec.tables[0].targetFileSize: 'x' is not a"),
         ("maxFiles: 50", "max_files: 50", "lake.yaml:15: spec.tables[1].max_files: unknown key; there is: name, "),
-        ("hourly: 2.5", "hourly: -1", "lake.yaml:17: spec.costLimit.hourly: Input should be greater than or equal"),
+        ("hourly: 2.5", "hourly: -1", "lake.yaml:17: spec.costLimit.hourly: Input should be greater than 0"),
         ("0 2 * * *", "0 0 31 2 *", "lake.yaml:8: spec.schedule: '0 0 31 2 *' never fires"),
         ("type: rest, ", "", "lake.yaml:7: spec.catalog.type: Field required"),
         ("  suspend", "  suspended", "lake.yaml:18: spec.suspended: unknown key; there is: catalog, schedule, tables"),

@@ -69,7 +69,7 @@ class Standing(Shape):
         int | None, Field(ge=1, description="Every so many writes the writer asks whether compaction is due.")
     ] = None
     max_cost_per_hour: Annotated[
-        float | None, Field(ge=0, allow_inf_nan=False, description="Budget: money per hour.")
+        float | None, Field(gt=0, allow_inf_nan=False, description="Budget: money per hour.")
     ] = None
     resources: Annotated[
         Mapping[str, Any] | None, Field(description="What a run on Kubernetes may take, in Kubernetes' words.")
@@ -182,7 +182,7 @@ class TableShape(Options):
 class CostLimit(Shape):
     """What a resource may cost."""
 
-    hourly: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    hourly: Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Spec(Shape):
