@@ -2,7 +2,7 @@
 
 A block runs if the comment `<!-- runs -->` stands before it: Python as it is, shell line by line through the
 entry points, all in one process with one Spark. Each page has a folder and variables of its own. YAML behind
-`<!-- checks -->` must be a valid configuration.
+`<!-- checks -->` must be a valid configuration, YAML and JSON behind `<!-- policies -->` a valid policy file.
 """
 
 import contextlib
@@ -23,8 +23,12 @@ import yaml
 
 from icepact.entrypoints.cli import main as cli
 from icepact.iceberg.catalogs import choose_catalog
+from icepact.model.amoro import AMORO_PREFIX, SHARE, TRANSLATED
 from icepact.model.config import Config
+from icepact.model.policies import BUILT_IN, CARRIED, PROFILES
 from icepact.model.policy import LARGE_OF_TARGET, SMALL_OF_TARGET, Options, resolve
+from icepact.model.policy_documents import Profile, Standing
+from icepact.model.policy_file import parse_policies
 from icepact.model.sizes import parse_size
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +36,7 @@ DOCS = ROOT / "docs"
 TOP = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
 PAGES = [*TOP, *sorted(DOCS.rglob("*.md"))]
 
-_BLOCK = re.compile(r"^<!-- (runs|checks)(?:: \w+)? -->\n```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^<!-- (runs|checks|policies)(?:: \w+)? -->\n```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _FILE = re.compile(
@@ -65,7 +69,7 @@ def _ids(paths: list[Path]) -> list[str]:
 
 
 def _option_rows() -> dict[str, list[str]]:
-    text = (DOCS / "configuration.md").read_text().split("<!-- options -->")[1].split("\n\n")[0]
+    text = (DOCS / "policies.md").read_text().split("<!-- options -->")[1].split("\n\n")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.strip().splitlines()[2:]]
     return {row[0].strip("`"): row[1:] for row in rows}
 
@@ -113,12 +117,50 @@ def test_a_yaml_example_is_a_valid_configuration(block: Block) -> None:
     assert choose_catalog(config).name == "prod"
 
 
+@pytest.mark.parametrize("block", [b for b in _blocks() if b.mark == "policies"], ids=lambda b: b.text.split()[0])
+def test_an_example_of_policies_is_a_valid_file(block: Block) -> None:
+    assert parse_policies(block.text, block.page).levels("prod", ("db", "events"))
+
+
+def _table_of(page: str, heading: str) -> list[list[str]]:
+    section = (DOCS / page).read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
+    return [[cell.strip().strip("`") for cell in row] for row in rows]
+
+
+def test_profiles_and_built_in_policies_are_documented_as_they_are() -> None:
+    profiles = {
+        Profile(name): {"check_interval": int(n), "min_input_files": int(m)}
+        for name, n, m in _table_of("policies.md", "Profiles")
+    }
+    assert profiles == PROFILES
+    assert [name for name, _ in _table_of("policies.md", "Named policies")] == list(BUILT_IN)
+
+
+def test_amoros_properties_are_documented_as_they_are_translated() -> None:
+    told = {
+        key.removeprefix(AMORO_PREFIX): option.split("`")[0]
+        for key, option in _table_of("policies.md", "Amoro's properties")
+    }
+    assert told == {**TRANSLATED, SHARE: "min_file_size"}
+
+
+def test_every_key_beyond_one_run_is_documented() -> None:
+    told = {row[0]: row[1] for row in _table_of("policies.md", "Options") if len(row) == 3}
+    assert set(told) == {*Standing.model_fields, "suspend"}
+    assert {key: name for name, key in told.items() if key != "none"} == CARRIED
+
+
 # -- commands -----------------------------------------------------------------------------------------
 
 
 def _commands() -> dict[str, Any]:
     app: Any = typer.main.get_command(cli.app)
-    return {name: command for name, command in app.commands.items() if not command.hidden}
+    found = {}
+    for name, command in app.commands.items():
+        inner = {f"{name} {word}": below for word, below in getattr(command, "commands", {}).items()}
+        found |= {word: below for word, below in (inner or {name: command}).items() if not below.hidden}
+    return found
 
 
 def _flags(command: Any) -> set[str]:
@@ -141,7 +183,7 @@ def _flags_in(section: str) -> set[str]:
 
 
 def test_every_command_has_a_section_and_every_section_a_command() -> None:
-    titles = re.findall(r"^## `icepact (\w+)`$", (DOCS / "cli.md").read_text(), re.MULTILINE)
+    titles = re.findall(r"^## `icepact ([\w ]+)`$", (DOCS / "cli.md").read_text(), re.MULTILINE)
     assert titles == list(_commands())
 
 
@@ -253,7 +295,7 @@ def _play(script: Path) -> None:
         os.chdir(folder)
         if page not in variables:
             variables[page] = {}
-            if page in {"docs/cli.md", "docs/configuration.md"}:
+            if page in {"docs/cli.md", "docs/configuration.md", "docs/policies.md"}:
                 _make_orders()
         out = io.StringIO()
         with contextlib.redirect_stdout(out):

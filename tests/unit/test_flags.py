@@ -18,6 +18,7 @@ from icepact.model.policy import Options
         ("plan --warehouse /wh db.t --max-files 5", "--warehouse /wh plan db.t --max-files 5"),
         ("plan db.t --catalog-uri=https://x", "--catalog-uri=https://x plan db.t"),
         ("--config a.yaml plan db.t --catalog-type rest", "--config a.yaml --catalog-type rest plan db.t"),
+        ("policy show db.t --policy a.yaml", "--policy a.yaml policy show db.t"),
         ("plan db.t --branch --json", "plan db.t --branch --json"),
         ("plan --table --json", "plan --table --json"),
         ("history --limit 5 --json", "--json history --limit 5"),

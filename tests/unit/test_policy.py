@@ -77,6 +77,7 @@ def test_the_defaults() -> None:
         max_bytes=None,
         where=None,
         branch="main",
+        enabled=True,
         rewrite_all=False,
         method=MethodWish.AUTO,
         codec=None,
@@ -178,7 +179,7 @@ def test_the_fingerprint_of_the_defaults_never_changes() -> None:
     assert make_policy().fingerprint == "7a0021f84473"
 
 
-@pytest.mark.parametrize("given", [{"max_files": 7}, {"max_bytes": "1GB"}, {"rewrite_all": True}])
+@pytest.mark.parametrize("given", [{"max_files": 7}, {"max_bytes": "1GB"}, {"rewrite_all": True}, {"enabled": False}])
 def test_the_fingerprint_ignores_what_leaves_the_same_layout(given: dict[str, Any]) -> None:
     assert make_policy(**given).fingerprint == make_policy().fingerprint
 
@@ -221,5 +222,5 @@ def test_every_option_is_either_layout_or_not() -> None:
     assert {f.name for f in fields(Policy)} == {
         *LAYOUT,
         *("strategy", "max_files", "max_bytes", "rewrite_all", "method", "task_memory", "verify"),
-        *("max_commits", "priority_weights", "sources"),
+        *("max_commits", "enabled", "priority_weights", "sources"),
     }

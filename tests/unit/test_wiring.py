@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from icepact.entrypoints.wiring import catalog_of, load_config, spark_settings, store_of
+from icepact.entrypoints.wiring import catalog_of, load_config, policies_of, read_policies, spark_settings, store_of
 from icepact.model.config import Config
 from icepact.model.errors import BadInput
+from icepact.model.policies import Policies
+from icepact.model.policy import Options
 from icepact.model.run import Status
 from tests.support.records import run_record
 
@@ -51,7 +53,7 @@ def test_flags_win_over_variables_and_variables_over_the_file(monkeypatch: pytes
     )
 
 
-@pytest.mark.parametrize("name", ["catalog", "catalog_uri", "catalog_type", "warehouse", "state", "store"])
+@pytest.mark.parametrize("name", ["catalog", "catalog_uri", "catalog_type", "warehouse", "state", "store", "policies"])
 def test_every_global_setting_has_its_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"ICEPACT_{name.upper()}", "x")
     assert str(getattr(load_config(None, {}), name)) == "x"
@@ -181,6 +183,35 @@ def test_a_configuration_does_not_show_its_secrets() -> None:
         f"catalogs: {{prod: {{token: {SECRET}}}}}\ncatalog_uri: '{SECRET}'\nspark: {{conf: {{key: {SECRET}}}}}\n"
     )
     assert SECRET not in repr(load_config(None, {}))
+
+
+# -- the policy file ------------------------------------------------------------------------------
+
+
+def test_the_policy_file_stands_over_the_options_for_all_tables() -> None:
+    Path("icepact.yaml").write_text("policies: lake.yaml\npolicy: {max_files: 1, max_bytes: 1MB}\n")
+    Path("lake.yaml").write_text("rules: [{match: db.*, options: {max_files: 2}}]\n")
+    policies = policies_of(load_config(None, {}))
+    policy = policies.settle(Options(), {}, "prod", ("db", "events")).policy
+    assert (policy.max_files, policy.max_bytes) == (2, 1024**2)
+    assert policy.sources["max_files"] == "policy file lake.yaml:1 (rule db.*)"
+    assert policy.sources["max_bytes"] == "configuration"
+
+
+def test_without_a_policy_file_only_the_configuration_speaks() -> None:
+    Path("icepact.yaml").write_text("policy: {max_files: 1}\n")
+    assert policies_of(load_config(None, {})) == Policies(configuration=Options(max_files=1))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [(None, "No such file or directory"), (b"\xff\xfe\xfa", "it is not UTF-8 text")]
+)
+def test_a_policy_file_that_cannot_be_read(content: bytes | None, reason: str) -> None:
+    if content is not None:
+        Path("lake.yaml").write_bytes(content)
+    with pytest.raises(BadInput) as refused:
+        read_policies("lake.yaml")
+    assert str(refused.value) == f"policy file lake.yaml cannot be read: {reason}"
 
 
 # -- where runs are recorded ----------------------------------------------------------------------

@@ -7,12 +7,13 @@ from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from icepact.entrypoints.wiring import catalog_of, load_config, spark_settings, store_of
+from icepact.entrypoints.wiring import catalog_of, load_config, policies_of, spark_settings, store_of
 from icepact.iceberg.catalogs import embedded_exists, embedded_has
-from icepact.iceberg.names import show_name, table_parts
+from icepact.iceberg.names import parse_levels, show_name, table_parts
 from icepact.model.config import Catalog
 from icepact.model.errors import BadInput, CommitUnknown, TableNotFound
-from icepact.model.policy import Options, options
+from icepact.model.policies import unmatched
+from icepact.model.policy import options
 from icepact.model.progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from icepact.model.health import Health
     from icepact.model.outcome import Outcome
     from icepact.model.plan import Plan
+    from icepact.model.policies import Rule, TablePolicy
     from icepact.model.recovery import Checked, Swept
     from icepact.model.run import RunRecord
     from icepact.record.store import RecordStore
@@ -45,6 +47,7 @@ class Compactor:
         catalog_type: str | None = None,
         warehouse: str | PathLike[str] | None = None,
         config: str | PathLike[str] | None = None,
+        policies: str | PathLike[str] | None = None,
         verbose: bool = False,
         short: bool = False,
     ) -> None:
@@ -53,8 +56,10 @@ class Compactor:
             "catalog_uri": catalog_uri,
             "catalog_type": catalog_type,
             "warehouse": None if warehouse is None else str(warehouse),
+            "policies": None if policies is None else str(policies),
         }
         self._config = load_config(None if config is None else str(config), flags)
+        self._policies = policies_of(self._config)
         self._adopted = spark
         self._verbose = verbose
         self._short = short
@@ -77,14 +82,14 @@ class Compactor:
 
         given = {"target_file_size": target_file_size, "min_file_size": min_file_size, "branch": branch}
         request = options({**given, "priority_weights": priority_weights})
-        return health(self._lake_for(table), table, request, self._policy, self._store, self._memory)
+        return health(self._lake_for(table), table, request, self._policies, self._store, self._memory)
 
     def plan(self, table: str, **given: Any) -> "Plan":
         """What would be rewritten, and why everything else is left alone; nothing is written."""
         from icepact.maintain.looking import plan
 
         request = options(given)
-        return plan(self._lake_for(table), table, request, self._policy, self._store, self._memory)
+        return plan(self._lake_for(table), table, request, self._policies, self._store, self._memory)
 
     def judge(self, table: str, **given: Any) -> "Judgement":
         """Which partitions are worth compacting, with gain and price; no file is listed, nothing is written."""
@@ -93,7 +98,7 @@ class Compactor:
         request = options(given)
         if request.where is not None:
             raise BadInput("where: only `plan` knows which files have rows that match")
-        return look(self._lake_for(table), table, request, self._policy, self._store, self._memory)
+        return look(self._lake_for(table), table, request, self._policies, self._store, self._memory)
 
     def apply(self, plan: "Plan", *, progress: Progress | None = None) -> "Outcome":
         """Carry out a plan."""
@@ -106,6 +111,19 @@ class Compactor:
         options(given)  # what is wrong with them is said before anything is done
         self.resume_dead(table, progress=progress)
         return self.apply(self.plan(table, **given), progress=progress)
+
+    # -- policies ---------------------------------------------------------------------------------
+
+    def policy(self, table: str, **given: Any) -> "TablePolicy":
+        """What holds for a table, and where each value came from; nothing is written."""
+        from icepact.maintain.looking import settled
+
+        request = options(given)
+        return settled(self._lake_for(table), table, request, self._policies)[1]
+
+    def unmatched(self) -> "Sequence[Rule]":
+        """Rules of the policy file that match no table of the catalog."""
+        return unmatched(self._policies, self._catalog.name, [parse_levels(name) for name in self.tables()])
 
     # -- runs -------------------------------------------------------------------------------------
 
@@ -211,10 +229,6 @@ class Compactor:
         from icepact.maintain.memory import Memory
 
         return Memory()
-
-    @property
-    def _policy(self) -> Options:
-        return self._config.policy
 
     @property
     def _lake(self) -> "Lake":

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from pydantic_core import ErrorDetails
 from icepact.iceberg.catalogs import choose_catalog
 from icepact.model.config import Catalog, Config, SparkSettings
 from icepact.model.errors import BadInput
+from icepact.model.policies import Policies
+from icepact.model.policy_file import parse_policies
 from icepact.record.store import RecordStore
 
 CONFIG_FILE = "icepact.yaml"
@@ -20,7 +23,7 @@ HISTORY_FILE = "icepact.db"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _QUOTED = re.compile(r"(['\"]).*?\1")
 """What YAML quotes from the file in its messages: a password that starts with * or ! is taken for a name."""
-_FROM_ENVIRONMENT = ("catalog", "catalog_uri", "catalog_type", "warehouse", "state", "store")
+_FROM_ENVIRONMENT = ("catalog", "catalog_uri", "catalog_type", "warehouse", "state", "store", "policies")
 
 
 def load_config(path: str | None, flags: Mapping[str, str | None]) -> Config:
@@ -47,13 +50,30 @@ def _said(error: ErrorDetails) -> str:
     return error["msg"].removeprefix("Value error, ")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_policies(path: str | Path) -> Policies:
+    """What a policy file says."""
+    return parse_policies(_text(Path(path), "policy file"), str(path))
+
+
+def policies_of(config: Config) -> Policies:
+    """All that the configuration wishes for, the policy file included if there is one."""
+    policies = Policies() if config.policies is None else read_policies(config.policies)
+    return replace(policies, configuration=config.policy)
+
+
+def _text(path: Path, what: str) -> str:
     try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise BadInput(f"configuration {path} cannot be read: {error.strerror}") from None
+        raise BadInput(f"{what} {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise BadInput(f"configuration {path} cannot be read: it is not UTF-8 text") from None
+        raise BadInput(f"{what} {path} cannot be read: it is not UTF-8 text") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    text = _text(path, "configuration")
+    try:
+        settings = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" (line {mark.line + 1})" if mark else ""

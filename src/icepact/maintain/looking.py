@@ -8,6 +8,7 @@ from icepact.assess.health import assess
 from icepact.assess.priority import prioritised
 from icepact.iceberg.census import read_census
 from icepact.iceberg.lake import Lake
+from icepact.iceberg.names import table_parts
 from icepact.iceberg.table import IcebergTable
 from icepact.maintain.memory import Memory
 from icepact.model.census import census_of
@@ -15,7 +16,8 @@ from icepact.model.decision import Judgement
 from icepact.model.health import Health
 from icepact.model.looked import Looked
 from icepact.model.plan import Plan
-from icepact.model.policy import Options, Policy, resolve
+from icepact.model.policies import Policies, TablePolicy
+from icepact.model.policy import Options, Policy
 from icepact.model.rates import Rates, measurements
 from icepact.model.run import Failure
 from icepact.plan.decide import decide
@@ -29,27 +31,23 @@ _SECOND_CHANCE = timedelta(minutes=5)
 """After the second failure; the first is no reason to wait."""
 
 
-def look(
-    lake: Lake, name: str, request: Options, configuration: Options, store: RecordStore, memory: Memory
-) -> Judgement:
+def look(lake: Lake, name: str, request: Options, policies: Policies, store: RecordStore, memory: Memory) -> Judgement:
     """Pin a table, assess it, and decide what is worth doing, from what its manifests count."""
-    table, policy = _settle(lake, name, request, configuration)
+    table, policy = _settle(lake, name, request, policies)
     return _look(lake, table, policy, store, memory, datetime.now(UTC)).judgement
 
 
-def health(
-    lake: Lake, name: str, request: Options, configuration: Options, store: RecordStore, memory: Memory
-) -> Health:
+def health(lake: Lake, name: str, request: Options, policies: Policies, store: RecordStore, memory: Memory) -> Health:
     """Pin a table and assess it, with what came before."""
-    table, policy = _settle(lake, name, request, configuration)
+    table, policy = _settle(lake, name, request, policies)
     now = datetime.now(UTC)
     found = prioritised(_look(lake, table, policy, store, memory, now).health, policy.priority_weights, now)
     return replace(found, timeline=table.timeline(found.snapshot_id))
 
 
-def plan(lake: Lake, name: str, request: Options, configuration: Options, store: RecordStore, memory: Memory) -> Plan:
+def plan(lake: Lake, name: str, request: Options, policies: Policies, store: RecordStore, memory: Memory) -> Plan:
     """Pin a table and plan; files are listed only where there is something to do."""
-    table, policy = _settle(lake, name, request, configuration)
+    table, policy = _settle(lake, name, request, policies)
     now = datetime.now(UTC)
     rates = _rates(lake, store)
     if policy.where is not None:  # only a scan knows which files have rows that match
@@ -90,10 +88,16 @@ def _rates(lake: Lake, store: RecordStore) -> Rates:
     return Rates().corrected(measured for outcome in outcomes for measured in measurements(outcome))
 
 
-def _settle(lake: Lake, name: str, request: Options, configuration: Options) -> tuple[IcebergTable, Policy]:
+def settled(lake: Lake, name: str, request: Options, policies: Policies) -> tuple[IcebergTable, TablePolicy]:
+    """A table, and what holds for it."""
     table = lake.table(name)
     table.refresh()
-    return table, resolve(request, table.properties, configuration)
+    return table, policies.settle(request, table.properties, lake.catalog, table_parts(name, lake.catalog))
+
+
+def _settle(lake: Lake, name: str, request: Options, policies: Policies) -> tuple[IcebergTable, Policy]:
+    table, found = settled(lake, name, request, policies)
+    return table, found.policy
 
 
 def set_aside(failures: Sequence[Failure], now: datetime | None = None) -> dict[str, str]:

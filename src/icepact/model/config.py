@@ -47,6 +47,7 @@ class Config(BaseModel):
     )
     spark: SparkSettings = Field(default_factory=SparkSettings)
     policy: Options = Field(default_factory=Options, description="Options for all tables.")
+    policies: Path | None = Field(default=None, description="A policy file: wishes by table.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,26 +1,32 @@
 """What the user wants: options as they are given, and the policy they settle to.
 
-Precedence: request or flag, then table property `icepact.*`, then `policy:` in the configuration,
-then the built-in default. `resolve` remembers where each value came from.
+Precedence: request or flag, then table property `icepact.*`, then Amoro's table properties, then the most
+specific policy of the policy file, then its profile, then `policy:` in the configuration, then the built-in default.
+`resolve` remembers where each value came from.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
 
+from icepact.model.amoro import AMORO_PREFIX, SHARE, translated
 from icepact.model.errors import BadInput
-from icepact.model.sizes import OptionalSize, format_size
+from icepact.model.schedules import Schedule
+from icepact.model.sizes import READS_SIZES, OptionalSize, format_size
 from icepact.model.weights import OptionalWeights, PriorityWeights
 
 PROPERTY_PREFIX = "icepact."
 DEFAULT_TARGET = 512 * 1024**2
 SMALL_OF_TARGET = 0.75
 LARGE_OF_TARGET = 1.8
+UNKNOWN = "unknown_option"
+"""Type of the error about an option that there is not; its context names the `key`."""
 
 
 class Strategy(StrEnum):
@@ -85,6 +91,9 @@ class Options(BaseModel):
     max_bytes: Annotated[OptionalSize, Field(description="Budget: input bytes per run.")] = None
     where: Annotated[str | None, Field(min_length=1, description="Row filter that selects files.")] = None
     branch: Annotated[str | None, Field(min_length=1, description="Branch that is compacted.")] = None
+    enabled: Annotated[
+        bool | None, Field(description="Whether the table is compacted at all; asked for, it goes over a policy.")
+    ] = None
     rewrite_all: Annotated[bool | None, Field(description="Rewrite every file, needed or not.")] = None
     method: Annotated[MethodWish | None, Field(description="How files are rewritten; auto takes the cheapest.")] = None
     codec: Annotated[
@@ -118,8 +127,16 @@ class Options(BaseModel):
         if isinstance(data, dict):
             unknown = sorted(set(data) - set(cls.model_fields), key=str)
             if unknown:
-                raise ValueError(f"unknown option {unknown[0]!r}: it is one of {', '.join(cls.model_fields)}")
+                raise PydanticCustomError(
+                    UNKNOWN,
+                    "unknown option {shown}: it is one of {names}",
+                    {"key": unknown[0], "shown": repr(unknown[0]), "names": ", ".join(cls.model_fields)},
+                )
         return data
+
+
+SIZES = frozenset(name for name, known in Options.model_fields.items() if READS_SIZES in known.metadata)
+"""Options that are bytes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,6 +161,8 @@ class Policy:
     max_bytes: int | None
     where: str | None
     branch: str
+    enabled: bool
+    """False: the table is left alone."""
     rewrite_all: bool
     method: MethodWish
     codec: Codec | None
@@ -165,13 +184,21 @@ class Policy:
     """1: all groups in one commit, once all are written."""
     priority_weights: PriorityWeights
     sources: Mapping[str, str]
-    """Where each value came from: request, table property, configuration, table default, default."""
+    """Where each value came from: request, table property, the place in a policy file, a profile, configuration,
+    table default, default."""
 
     @property
     def fingerprint(self) -> str:
         """Equal for two policies that would leave the same layout; budgets do not matter."""
         wish = {k: v for k, v in asdict(self).items() if k not in _NOT_LAYOUT and not _as_ever(k, v)}
         return hashlib.sha256(json.dumps(wish, sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def off(self) -> str | None:
+        """Why the table is left alone, if it is."""
+        if self.enabled:
+            return None
+        return f"compaction is off for this table, by {self.sources['enabled']}; --enabled goes over it"
 
     @property
     def write_properties(self) -> dict[str, str]:
@@ -185,9 +212,17 @@ class Policy:
 
     def to_dict(self) -> dict[str, Any]:
         """The policy with its sources, as it is printed with `--json`."""
-        values = {k: v for k, v in asdict(self).items() if k != "sources"}
-        plain = {k: v.value if isinstance(v, StrEnum) else v for k, v in values.items()}
-        return {**plain, "sources": dict(self.sources)}
+        values = {k: plain(v) for k, v in asdict(self).items() if k != "sources"}
+        return {**values, "sources": dict(self.sources)}
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, Schedule):
+        return value.text
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 _ADDED_LATER = (
@@ -203,8 +238,8 @@ def _as_ever(name: str, value: Any) -> bool:
 
 _NOT_LAYOUT = frozenset(
     {
-        *("sources", "max_files", "max_bytes", "rewrite_all", "method", "task_memory", "verify", "max_commits"),
-        "priority_weights",
+        *("sources", "enabled", "max_files", "max_bytes", "rewrite_all", "method", "task_memory", "verify"),
+        *("max_commits", "priority_weights"),
     }
 )
 
@@ -216,12 +251,22 @@ def options(given: Mapping[str, Any], source: str = "request") -> Options:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
-        choices = {"strategy": Strategy, "method": MethodWish, "codec": Codec, "verify": Proofs}
-        if name in choices:
-            message = f"unknown {name}; there is: {', '.join(choices[name])}"
         where = "" if source == "request" else f" ({source})"
-        raise BadInput(f"{name}: {message}{where}" if name else f"{message}{where}") from None
+        raise BadInput(f"{name}: {said(first)}{where}" if name else f"{said(first)}{where}") from None
+
+
+def said(error: ErrorDetails) -> str:
+    """What is wrong with an option, in our words."""
+    name = str(error["loc"][-1]) if error["loc"] else ""
+    if name in Options.model_fields and error["type"] == "enum":
+        return f"unknown {name}; there is: {', '.join(_choices(name))}"
+    return error["msg"].removeprefix("Value error, ")
+
+
+def _choices(name: str) -> list[str]:
+    """What an option can be, if it is one of a few words."""
+    kinds = get_args(Options.model_fields[name].annotation)
+    return [word.value for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum) for word in kind]
 
 
 def from_properties(properties: Mapping[str, str]) -> Options:
@@ -234,25 +279,65 @@ def from_properties(properties: Mapping[str, str]) -> Options:
     return options(given, "table property")
 
 
-def resolve(request: Options, properties: Mapping[str, str], configuration: Options) -> Policy:
-    """Settle every value for one table by precedence."""
-    values: dict[str, Any] = {}
-    sources: dict[str, str] = {}
-    levels = (
-        ("request", request),
-        ("table property", from_properties(properties)),
-        ("configuration", configuration),
-        ("default", _DEFAULTS),
-    )
-    for name in Options.model_fields:
-        for source, level in levels:
-            if (value := getattr(level, name)) is not None:
-                values[name], sources[name] = value, source
-                break
-        else:
-            values[name], sources[name] = None, "default"
-    _settle_sizes(values, sources, properties)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Level:
+    """One level of wishes, and where they were found. What is not among its values is left to the levels below."""
+
+    source: str
+    values: Mapping[str, Any]
+    """By option; none of them is null."""
+    exact: Mapping[str, str] = field(default_factory=dict)
+    """By option: where it was found, if more is known about it than about the level."""
+
+    @staticmethod
+    def of(source: str, options: Options) -> "Level":
+        """The options that are given."""
+        return Level(source=source, values=_given(options))
+
+    def source_of(self, name: str) -> str:
+        """Where an option of this level was found."""
+        return self.exact.get(name, self.source)
+
+
+def settle(names: Sequence[str], levels: Sequence[Level]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The value of each name, by the first level that has one, and where it was found."""
+    values: dict[str, Any] = dict.fromkeys(names)
+    sources = dict.fromkeys(names, "default")
+    for level in reversed(levels):
+        for name, value in level.values.items():
+            if name in values:
+                values[name], sources[name] = value, level.source_of(name)
+    return values, sources
+
+
+def resolve(
+    request: Options, properties: Mapping[str, str], configuration: Options, policies: Sequence[Level] = ()
+) -> Policy:
+    """Settle every value for one table by precedence; `policies` are what a policy file says, most specific first."""
+    above = [Level.of("request", request), Level.of("table property", from_properties(properties))]
+    below = [*policies, Level.of("configuration", configuration), Level.of("default", _DEFAULTS)]
+    names = tuple(Options.model_fields)
+    values, sources = settle(names, [*above, _from_amoro(properties), *below])
+    if AMORO_PREFIX + SHARE in properties:
+        target, _ = _target(values, sources, properties)
+        values, sources = settle(names, [*above, _from_amoro(properties, target), *below])
+    values["target_file_size"], sources["target_file_size"] = _target(values, sources, properties)
+    _settle_sizes(values, sources)
     return Policy(**values, sources=sources)
+
+
+def _from_amoro(properties: Mapping[str, str], target: int | None = None) -> Level:
+    """The wishes that a table carries for Amoro."""
+    values: dict[str, Any] = {}
+    exact = {}
+    for name, (key, value) in translated(properties, target).items():
+        values |= _given(options({name: value}, f"table property {key}"))
+        exact[name] = f"table property {key}"
+    return Level(source="table property", values=values, exact=exact)
+
+
+def _given(level: Options) -> dict[str, Any]:
+    return {name: value for name in level.model_fields_set if (value := getattr(level, name)) is not None}
 
 
 _DEFAULTS = Options(
@@ -264,6 +349,7 @@ _DEFAULTS = Options(
     max_group_size=50 * 1024**3,
     max_group_files=10_000,
     branch="main",
+    enabled=True,
     rewrite_all=False,
     method=MethodWish.AUTO,
     recode=False,
@@ -276,12 +362,15 @@ _DEFAULTS = Options(
 )
 
 
-def _settle_sizes(values: dict[str, Any], sources: dict[str, str], properties: Mapping[str, str]) -> None:
-    if values["target_file_size"] is None:
-        table_target = properties.get("write.target-file-size-bytes", "")
-        values["target_file_size"] = int(table_target) if table_target.isdigit() else DEFAULT_TARGET
-        if table_target.isdigit():
-            sources["target_file_size"] = "table default"
+def _target(values: Mapping[str, Any], sources: Mapping[str, str], properties: Mapping[str, str]) -> tuple[int, str]:
+    """The target size and where it came from: if no level names one, it is the table's own, or the default."""
+    if values["target_file_size"] is not None:
+        return values["target_file_size"], sources["target_file_size"]
+    own = properties.get("write.target-file-size-bytes", "")
+    return (int(own), "table default") if own.isdigit() else (DEFAULT_TARGET, "default")
+
+
+def _settle_sizes(values: dict[str, Any], sources: Mapping[str, str]) -> None:
     target = values["target_file_size"]
     if values["min_file_size"] is None:
         values["min_file_size"] = max(1, int(target * SMALL_OF_TARGET))
@@ -289,9 +378,18 @@ def _settle_sizes(values: dict[str, Any], sources: dict[str, str], properties: M
         values["max_file_size"] = int(target * LARGE_OF_TARGET)
     small, large = values["min_file_size"], values["max_file_size"]
     if small > target:
-        raise BadInput(f"min_file_size {format_size(small)} is above the target {format_size(target)}")
-    if large < target:
-        raise BadInput(f"max_file_size {format_size(large)} is below the target {format_size(target)}")
+        clash, name = f"min_file_size {format_size(small)} is above the target {format_size(target)}", "min_file_size"
+    elif large < target:
+        clash, name = f"max_file_size {format_size(large)} is below the target {format_size(target)}", "max_file_size"
+    else:
+        return
+    said_by = {n: sources[n] for n in (name, "target_file_size") if sources[n] not in _NAMELESS}
+    where = ", ".join(f"{n} by {source}" for n, source in said_by.items())
+    raise BadInput(f"{clash} ({where})" if where else clash)
+
+
+_NAMELESS = frozenset({"request", "default", "table default"})
+"""Sources that need not be told in a message: who asks knows them."""
 
 
 def defaults() -> Mapping[str, Any]:

@@ -39,5 +39,6 @@ def _optional_size(value: Any) -> Any:
     return None if value is None else parse_size(value)
 
 
-OptionalSize = Annotated[int | None, BeforeValidator(_optional_size)]
+READS_SIZES = BeforeValidator(_optional_size)
+OptionalSize = Annotated[int | None, READS_SIZES]
 """A pydantic field that accepts sizes as people write them, or nothing."""

@@ -11,15 +11,15 @@ from icepact.model.policy import Options, options
 
 PLANNING = (
     *("strategy", "target_file_size", "min_file_size", "max_file_size", "min_input_files"),
-    *("max_files", "max_bytes", "where", "branch", "rewrite_all"),
+    *("max_files", "max_bytes", "where", "branch", "enabled", "rewrite_all"),
     *("method", "codec", "compression_level", "recode", "row_group_size", "row_group_rows"),
     *("min_row_group_size", "min_page_rows", "task_memory", "verify", "max_commits"),
 )
-_GLOBAL_WITH_VALUE = ("--catalog", "--catalog-uri", "--catalog-type", "--warehouse", "--config")
+_GLOBAL_WITH_VALUE = ("--catalog", "--catalog-uri", "--catalog-type", "--warehouse", "--config", "--policy")
 _GLOBAL_SWITCHES = ("--json", "--verbose", "-v")
 
 
-_SWITCHES = frozenset({"rewrite_all", "recode"})
+_SWITCHES = frozenset({"enabled", "rewrite_all", "recode"})
 
 
 def with_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -10,6 +10,7 @@ import typer
 
 from icepact.entrypoints.cli.flags import PLANNING, hoist, with_options
 from icepact.entrypoints.cli.outputs import file_to_write, write_file
+from icepact.entrypoints.cli.policy import policy_app
 from icepact.entrypoints.cli.render import Renderer
 from icepact.entrypoints.library import Compactor
 from icepact.model.durations import parse_duration
@@ -27,6 +28,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     epilog="Global options may stand before or after the command.",
 )
+app.add_typer(policy_app, name="policy")
 
 
 @dataclass(slots=True)
@@ -38,6 +40,7 @@ class Session:
     catalog_type: str | None
     warehouse: str | None
     config: str | None
+    policy: str | None
     renderer: Renderer
     verbose: bool
 
@@ -49,6 +52,7 @@ class Session:
             catalog_type=self.catalog_type,
             warehouse=self.warehouse,
             config=self.config,
+            policies=self.policy,
             verbose=self.verbose,
             short=short,
         )
@@ -62,6 +66,7 @@ def main(
     catalog_type: Annotated[str | None, typer.Option(help="rest, hive, jdbc, sql, glue, hadoop, nessie.")] = None,
     warehouse: Annotated[str | None, typer.Option(help="Where its tables are.")] = None,
     config: Annotated[str | None, typer.Option(help="Configuration file; default icepact.yaml.")] = None,
+    policy: Annotated[str | None, typer.Option(help="Policy file: wishes by table.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show Spark's own log.")] = False,
 ) -> None:
@@ -72,6 +77,7 @@ def main(
         catalog_type=catalog_type,
         warehouse=warehouse,
         config=config,
+        policy=policy,
         renderer=Renderer(as_json=as_json),
         verbose=verbose,
     )
@@ -156,6 +162,8 @@ def compact(
     if dry_run:
         renderer.plan(made)
         return
+    if made.policy.off is not None:
+        renderer.note(made.policy.off)
     if made.steps and not yes and renderer.interactive:
         renderer.plan(made)
         if not typer.confirm("Go ahead?", err=True):

@@ -15,6 +15,8 @@ from icepact.entrypoints.cli.pictures import BLOCKS, LETTERS, partition_bars, si
 from icepact.model.health import Health
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
+from icepact.model.policies import Policies, Rule, TablePolicy
+from icepact.model.policy import SIZES
 from icepact.model.progress import UnitDone
 from icepact.model.recovery import Checked, Swept
 from icepact.model.run import RunRecord, Status
@@ -162,7 +164,7 @@ class Renderer:
 
     def note(self, text: str) -> None:
         """One line that is not the answer."""
-        self.err.print(text, markup=False)
+        self.err.print(text, markup=False, soft_wrap=True)
 
     def swept(self, found: Sequence[Swept], *, deleted: bool) -> None:
         """What dead runs left behind."""
@@ -217,6 +219,40 @@ class Renderer:
         if not names:
             self.out.print("no tables yet")
 
+    def policies(self, policies: Policies, idle: Sequence[Rule]) -> None:
+        """What a policy file says; `idle` are rules that match no table."""
+        warnings = [f"{rule.place}: {rule.pattern.text} matches no table" for rule in idle]
+        if self.as_json:
+            self.document(
+                {
+                    "file": policies.file,
+                    "profile": policies.profile,
+                    "policies": list(policies.named),
+                    "rules": [rule.to_dict() for rule in policies.rules],
+                    "warnings": warnings,
+                }
+            )
+            return
+        for warning in warnings:
+            self.note(f"warning: {warning}")
+        parts = [counted(len(policies.rules), "rule")]
+        parts += [f"policies {', '.join(policies.named)}"] if policies.named else []
+        parts += [f"profile {policies.profile}"] if policies.profile else []
+        self.out.print(f"{policies.file} is valid: {'; '.join(parts)}", markup=False)
+
+    def table_policy(self, name: str, found: TablePolicy) -> None:
+        """What holds for a table, and where it came from."""
+        values = found.to_dict()
+        if self.as_json:
+            self.document({"table": name, "values": values})
+            return
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in ("option", "value", "from"):
+            table.add_column(column)
+        for key, entry in values.items():
+            table.add_row(key, escape(_told(key, entry["value"])), escape(entry["source"]))
+        self.out.print(table)
+
     def setup(self, answer: Mapping[str, Any]) -> None:
         """What was prepared."""
         if self.as_json:
@@ -250,6 +286,15 @@ _SAID = {"staged": "compacting", "executed": "proving", "attempting": "committin
 def _colored(score: float) -> str:
     color = "green" if score >= 80 else "yellow" if score >= 50 else "red"
     return f"[{color}]{score:g}[/{color}]"
+
+
+def _told(name: str, value: Any) -> str:
+    """An option's value for people."""
+    if value is None:
+        return "none"
+    if name in SIZES:
+        return format_size(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _grid() -> Table:

@@ -1,0 +1,129 @@
+"""What a policy file means: for each table, which rules speak of it, and what they settle to."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from icepact.model.errors import BadInput
+from icepact.model.patterns import Pattern
+from icepact.model.policy import PROPERTY_PREFIX, Level, Options, Policy, Strategy, plain, resolve, said, settle
+from icepact.model.policy_documents import Profile, Standing
+from icepact.model.schedules import Schedule
+
+PROFILES: Mapping[Profile, Mapping[str, int]] = {
+    Profile.DEVELOPMENT: {"check_interval": 5, "min_input_files": 3},
+    Profile.STAGING: {"check_interval": 75, "min_input_files": 15},
+    Profile.PRODUCTION: {"check_interval": 100, "min_input_files": 20},
+}
+
+
+def _offered(name: str) -> Strategy:
+    return next((strategy for strategy in Strategy if strategy.value == name), Strategy.SMALL_FILES)
+
+
+BUILT_IN: Mapping[str, Mapping[str, Any]] = {
+    "size-based": {"strategy": Strategy.SMALL_FILES},
+    "time-based": {"strategy": _offered("time-series"), "schedule": "1h"},
+    "cost-optimized": {"strategy": _offered("cost-optimized")},
+}
+"""Policies that have a name without being written down."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """Wishes for the tables that a pattern matches."""
+
+    pattern: Pattern
+    place: str
+    """Where it is written, as `lake.yaml:12`."""
+    levels: tuple[Level, ...]
+    """Its own wishes, then those of the policy that it names, then what that one extends."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rule as it is printed with `--json`."""
+        values, _ = settle(sorted({name for level in self.levels for name in level.values}), self.levels)
+        return {"match": self.pattern.text, "place": self.place, "values": {k: plain(v) for k, v in values.items()}}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policies:
+    """All that is wished for in general, apart from what a request or a table says."""
+
+    file: str | None = None
+    """The policy file, if there is one."""
+    rules: tuple[Rule, ...] = ()
+    """In the order of the file."""
+    named: tuple[str, ...] = ()
+    """Names of the file's own policies."""
+    profile: Profile | None = None
+    below: tuple[Level, ...] = ()
+    """What holds for all tables: the file's defaults, then the profile."""
+    configuration: Options = field(default_factory=Options)
+    """`policy:` in the configuration."""
+
+    def rules_for(self, catalog: str, table: tuple[str, ...]) -> list[Rule]:
+        """Rules that speak of a table, the most specific first; of two equal ones the later."""
+        found = [(at, rule) for at, rule in enumerate(self.rules) if rule.pattern.matches(catalog, table)]
+        found.sort(key=lambda placed: (placed[1].pattern.specificity(table), placed[0]), reverse=True)
+        return [rule for _, rule in found]
+
+    def levels(self, catalog: str, table: tuple[str, ...]) -> list[Level]:
+        """What the file says about a table, most specific first."""
+        return [*(level for rule in self.rules_for(catalog, table) for level in rule.levels), *self.below]
+
+    def settle(
+        self, request: Options, properties: Mapping[str, str], catalog: str, table: tuple[str, ...]
+    ) -> "TablePolicy":
+        """Everything about one table, by precedence."""
+        levels = self.levels(catalog, table)
+        of_runs = {key: value for key, value in properties.items() if key not in CARRIED}
+        policy = resolve(request, of_runs, self.configuration, levels)
+        values, sources = settle(tuple(Standing.model_fields), [_carried(properties), *levels])
+        return TablePolicy(policy=policy, **values, sources={**policy.sources, **sources})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TablePolicy:
+    """What holds for one table: for a run, and beyond it."""
+
+    policy: Policy
+    schedule: Schedule | None
+    check_interval: int | None
+    """Writes."""
+    max_cost_per_hour: float | None
+    """In the currency of the prices."""
+    resources: Mapping[str, Any] | None
+    sources: Mapping[str, str]
+    """Where each value came from."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `icepact policy show --json` prints: each value, and where it came from."""
+        values = {name: getattr(self.policy, name) for name in Options.model_fields}
+        values |= {name: getattr(self, name) for name in Standing.model_fields}
+        return {name: {"value": plain(value), "source": self.sources[name]} for name, value in values.items()}
+
+
+CARRIED: Mapping[str, str] = {
+    PROPERTY_PREFIX + name.replace("_", "-"): name
+    for name in Standing.model_fields
+    if name != "resources" and name not in Options.model_fields
+}
+"""By table property: what a table may say itself about more than one run."""
+
+
+def _carried(properties: Mapping[str, str]) -> Level:
+    given = {name: properties[key] for key, name in CARRIED.items() if key in properties}
+    try:
+        found = Standing.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise BadInput(f"{first['loc'][0]}: {said(first)} (table property)") from None
+    return Level(source="table property", values={name: getattr(found, name) for name in given})
+
+
+def unmatched(policies: Policies, catalog: str, tables: Iterable[tuple[str, ...]]) -> list[Rule]:
+    """Rules that speak of none of these tables: perhaps misspelt."""
+    known: Sequence[tuple[str, ...]] = list(tables)
+    return [rule for rule in policies.rules if not any(rule.pattern.matches(catalog, table) for table in known)]
