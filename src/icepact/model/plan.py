@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 
+from icepact.model.budget import Limit
 from icepact.model.policy import Policy
 from icepact.model.sizes import format_size
 from icepact.model.table import DataFile, DeleteFile
@@ -206,6 +207,8 @@ class Plan:
     before: Before
     complete: bool
     """True if no budget held anything back: once committed, the same policy plans nothing."""
+    budget: tuple[Limit, ...] = ()
+    """What limited it."""
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `icepact plan --json` prints."""
@@ -218,6 +221,7 @@ class Plan:
             "left_out": [entry.to_dict() for entry in self.left_out],
             "predicted": self.predicted.to_dict(),
             "complete": self.complete,
+            "budget": [limit.to_dict() for limit in self.budget],
         }
 
     def to_json(self) -> bytes:

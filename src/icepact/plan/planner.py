@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from icepact.model.budget import Limit, run_limits
 from icepact.model.health import Health, Place
 from icepact.model.plan import Before, LeftOut, Plan, Prediction, RewriteFiles, Unit
 from icepact.model.policy import Policy
@@ -34,13 +35,15 @@ def make_plan(
     *,
     now: datetime,
     set_aside: Mapping[str, str] | None = None,
+    budget: Sequence[Limit] | None = None,
 ) -> Plan:
     """What to rewrite, how, and why everything else is left alone.
 
     `state` needs to have only the files of the places that are `chosen`. `set_aside` says by a group's signature why it is
-    not tried now.
+    not tried now. `budget` is all that limits the plan; if it is not given, what the policy allows a run on one core.
     """
     rates = rates or Rates()
+    budget = tuple(run_limits(policy, cores=1) if budget is None else budget)
     groups: list[RewriteFiles] = []
     left_out: list[LeftOut] = []
     for place in health.places:
@@ -48,7 +51,7 @@ def make_plan(
         groups.extend(verdict.groups)
         left_out.extend(verdict.left_out)
     groups, aside = _without(groups, state, set_aside or {})
-    steps, cut = within_budget(_most_saved_first(groups), state.deletes, policy)
+    steps, cut = within_budget(groups, state.deletes, policy, budget)
     numbered = tuple(replace(step, group_id=f"g{n:04d}") for n, step in enumerate(steps, start=1))
     before = Before(files=health.facts.data_files, rows=health.facts.rows, bytes=health.facts.bytes)
     return Plan(
@@ -65,6 +68,7 @@ def make_plan(
         predicted=_predict(before, state, numbered),
         before=before,
         complete=not cut and not aside,
+        budget=budget,
     )
 
 
@@ -97,14 +101,6 @@ def _without(
     return tried, left_out
 
 
-def _most_saved_first(groups: Sequence[RewriteFiles]) -> list[RewriteFiles]:
-    """Most files saved first; ties by delete records, then by name, so that plans are stable."""
-    return sorted(
-        groups,
-        key=lambda g: (g.predicted_files - len(g.files), -g.delete_records, g.partition, g.files[0].path),
-    )
-
-
 def _judge(state: TableState, policy: Policy, rates: Rates, place: Place, now: datetime) -> _Verdict:
     """Candidates of one place, packed; refused, settled and useless work is left out with its reason."""
     choice = choose_files(place, policy, now)
@@ -114,9 +110,7 @@ def _judge(state: TableState, policy: Policy, rates: Rates, place: Place, now: d
         return _left(place, f"refused: {twice[0]} is live more than once in this snapshot")
     if choice.which is Which.NONE:
         return _left(place, choice.reason)
-    chosen = [
-        f for f in files if choice.which.takes(small=f.size < policy.min_file_size, touched=bool(f.deletes))
-    ]
+    chosen = [f for f in files if choice.which.takes(small=f.size < policy.min_file_size, touched=bool(f.deletes))]
     groups = tuple(_groups(state, policy, rates, place, chosen, choice))
     if not groups:
         return _left(place, f"packing would not leave fewer files ({choice.reason})")

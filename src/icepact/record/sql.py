@@ -10,7 +10,20 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, create_engine, delete, event, insert, inspect, select, text, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Table,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    inspect,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
@@ -210,6 +223,17 @@ class SqlStore:
         if open_only:
             wanted = wanted.where(RUNS.c.status.in_(_OPEN))
         wanted = wanted.order_by(RUNS.c.started_at.desc(), RUNS.c.run_id.desc()).limit(limit)
+        with self._reading() as connection:
+            rows = connection.execute(wanted).all() if connection else []
+        return [_record(row._mapping) for row in rows]
+
+    def recent(self, *, catalog: str, since: datetime) -> Sequence[RunRecord]:
+        """Runs that ended since a moment, or began since then and are still open."""
+        wanted = (
+            select(*_RUN_COLUMNS)
+            .where(RUNS.c.catalog == catalog, func.coalesce(RUNS.c.finished_at, RUNS.c.started_at) > since)
+            .order_by(RUNS.c.started_at.desc(), RUNS.c.run_id.desc())
+        )
         with self._reading() as connection:
             rows = connection.execute(wanted).all() if connection else []
         return [_record(row._mapping) for row in rows]
