@@ -81,7 +81,7 @@ class Compactor:
         from icepact.maintain.looking import plan
 
         request = options(given)
-        return plan(self._lake_for(table), table, request, self._policy, self._store)
+        return plan(self._lake_for(table), table, request, self._policy, self._store, self._config.budgets)
 
     def apply(self, plan: "Plan", *, progress: Progress | None = None) -> "Outcome":
         """Carry out a plan."""

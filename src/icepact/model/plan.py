@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 
-from icepact.model.budget import Limit
+from icepact.model.budget import Limit, Resource
 from icepact.model.policy import Policy
 from icepact.model.sizes import format_size
 from icepact.model.table import DataFile, DeleteFile
@@ -209,6 +209,11 @@ class Plan:
     """True if no budget held anything back: once committed, the same policy plans nothing."""
     budget: tuple[Limit, ...] = ()
     """What limited it."""
+
+    @property
+    def paced(self) -> bool:
+        """True if money or time is limited: groups are begun one after the other, as long as the budget lasts."""
+        return any(limit.resource in (Resource.MONEY, Resource.SECONDS) for limit in self.budget)
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `icepact plan --json` prints."""
