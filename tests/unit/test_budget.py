@@ -258,9 +258,11 @@ def test_a_part_of_a_group_costs_and_saves_its_part() -> None:
     whole = group("a", unit("a", 10, 20, 30), unit("b", 20, 20, 20), gain=0.6, seconds=12, money=0.24)
     [part], _ = within_budget([whole], [], POLICY, [limit(Resource.FILES, 5)])
     assert [[f.path for f in u.files] for u in part.units] == [["a-0", "a-1", "a-2"], ["b-0", "b-1"]]
-    assert (part.cost.seconds, part.cost.money) == (10.0, pytest.approx(0.2))
+    assert part.cost.seconds == 10.0
+    assert part.cost.money == pytest.approx(0.2)
     assert (part.cost.encoded_bytes, part.cost.requests) == (100, 8)
-    assert (part.gain.files, part.gain.row_groups, part.gain.scan_seconds) == (3, 3, pytest.approx(0.45))
+    assert (part.gain.files, part.gain.row_groups) == (3, 3)
+    assert part.gain.scan_seconds == pytest.approx(0.45)
 
 
 def test_a_delete_that_applies_to_many_files_is_saved_by_each_in_part() -> None:

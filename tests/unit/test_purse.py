@@ -1,5 +1,7 @@
 """Budgets while a run goes on: what may still be begun after what the finished work took."""
 
+from dataclasses import replace
+
 import pytest
 
 from icepact.model.budget import Limit, Resource
@@ -13,13 +15,13 @@ from tests.unit.test_budget import group, unit
 def planned(*limits: Limit, max_duration: str | None = None) -> Plan:
     """A plan with such a budget."""
     plan = make_plan(make_state([]), make_policy(max_duration=max_duration))
-    return Plan(**{name: getattr(plan, name) for name in plan.__slots__ if name != "budget"}, budget=limits)
+    return replace(plan, budget=limits)
 
 
 def numbered(count: int, *, seconds: float, money: float) -> list[RewriteFiles]:
     """Groups of one unit each."""
     made = [group(f"p{n}", unit(f"p{n}", 10, 10), seconds=seconds, money=money) for n in range(count)]
-    return [RewriteFiles(**{n: getattr(g, n) for n in g.__slots__} | {"group_id": f"g{i}"}) for i, g in enumerate(made)]
+    return [replace(step, group_id=f"g{n}") for n, step in enumerate(made)]
 
 
 def work(purse: Purse, steps: list[RewriteFiles], *, seconds: float, cores: int = 1) -> list[str | None]:

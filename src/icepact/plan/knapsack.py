@@ -1,8 +1,8 @@
 """Which items to take, so that they fit and bring the most.
 
-Greedy by gain per weight first. If that is not within a thousandth of what any choice can reach, branch and bound looks
+Greedy by gain for weight first. If that is not within a thousandth of what any choice can reach, branch and bound looks
 for better ones, for a bounded number of steps. Several limits are weighed into one for the order and for the bound;
-what is taken is held against each of them. Thousands of small items need no search: there the greedy choice is as
+what is taken is held against each of them. Thousands of small items need no search: there the greedy choice is about as
 good as the bound.
 """
 
@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 _GOOD_ENOUGH = 1.001
 _MOST_STEPS = 30_000
-_WEIGHINGS = 12
+_WEIGHINGS = 20
 _TRIED = 3
 """Of the weighings, those with the lowest bounds."""
+_STAGES = 40
 
 Weights: TypeAlias = tuple[float, ...]
 """Of one item, one number for each limit; or the limits themselves."""
@@ -62,6 +63,8 @@ class _Search:
         bound, factors = weighings[0]
         for order in (*(self._order(f) for _, f in weighings[:_TRIED]), np.argsort(-self._gain_array, kind="stable")):
             self._greedy(order.tolist())
+        if len(self._limits) > 1:
+            self._greedy_in_stages()
         if self.best * _GOOD_ENOUGH < bound:
             self._branch_and_bound(factors)
         return self.chosen
@@ -72,13 +75,13 @@ class _Search:
         """What can be reached at most if the limits are weighed like this; scarcer ones weigh more from try to try."""
         several = self._shares.shape[1]
         factors = np.full(several, 1 / several)
-        for _ in range(_WEIGHINGS if several > 1 else 1):
+        for number in range(_WEIGHINGS if several > 1 else 1):
             order = self._order(factors)
             weight = (self._shares @ factors)[order]
             parts = np.clip((1.0 - np.concatenate(([0.0], np.cumsum(weight)[:-1]))) / np.maximum(weight, 1e-300), 0, 1)
             yield float(parts @ self._gain_array[order]), factors
             used = parts @ self._shares[order]
-            factors = factors * np.clip(used, 0.2, 5)
+            factors = factors * np.clip(used, 0.2, 5) ** (1 / (1 + max(0, number - 8) / 2))
             factors = factors / factors.sum()
 
     def _order(self, factors: _Floats) -> npt.NDArray[np.intp]:
@@ -96,6 +99,28 @@ class _Search:
                 used = after
                 chosen.append(i)
                 gain += self._gains[i]
+        if gain > self.best:
+            self.best, self.chosen = gain, chosen
+
+    def _greedy_in_stages(self) -> None:
+        """By gain for what is left of each limit, weighed anew after every few items: so that none is used up early."""
+        weights, limits = np.array(self._weights, dtype=float), np.array(self._limits, dtype=float)
+        used = np.zeros(len(limits))
+        waiting = np.arange(len(weights))
+        chosen: list[int] = []
+        while waiting.size:
+            left = limits - used
+            share = (weights[waiting] / np.maximum(left, 1e-300)).sum(axis=1)
+            waiting = waiting[np.argsort(-self._gain_array[waiting] / np.maximum(share, 1e-300), kind="stable")]
+            taken = np.zeros(waiting.size, dtype=bool)
+            for at, i in enumerate(waiting[: 1 + len(weights) // _STAGES].tolist()):
+                if (used + weights[i] <= limits).all():
+                    used = used + weights[i]
+                    chosen.append(i)
+                    taken[at] = True
+            waiting = waiting[~taken]
+            waiting = waiting[(used + weights[waiting] <= limits).all(axis=1)]
+        gain = sum(self._gains[i] for i in chosen)
         if gain > self.best:
             self.best, self.chosen = gain, chosen
 
