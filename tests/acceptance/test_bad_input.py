@@ -29,6 +29,8 @@ CASES = {
         ["plan", "db.events", "--max-files", "-3"],
         "max_files: Input should be greater than or equal to 1",
     ),
+    "negative money": (["plan", "db.events", "--max-cost", "-1"], "max_cost: Input should be greater than 0"),
+    "no time": (["plan", "db.events", "--max-duration", "0s"], "max_duration: '0s' is not a length of time"),
     "not a number": (["plan", "db.events", "--max-files", "many"], "max_files: Input should be a valid integer"),
     "unknown proof": (["compact", "db.events", "--verify", "maybe"], "unknown verify; there is: footers, full, off"),
     "too many commits": (["plan", "db.events", "--max-commits", "1000"], "max_commits: Input should be less than"),

@@ -1,9 +1,10 @@
 """A plan for a table whose files are all known, as a run makes it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from icepact.assess.health import assess
+from icepact.model.budget import Limit
 from icepact.model.census import census_of
 from icepact.model.plan import Plan
 from icepact.model.policy import Policy
@@ -15,7 +16,13 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def make_plan(
-    state: TableState, policy: Policy, rates: Rates | None = None, *, set_aside: Mapping[str, str] | None = None
+    state: TableState,
+    policy: Policy,
+    rates: Rates | None = None,
+    *,
+    set_aside: Mapping[str, str] | None = None,
+    budget: Sequence[Limit] | None = None,
 ) -> Plan:
     """Assessed and planned."""
-    return planner.make_plan(assess(census_of(state), policy), state, policy, rates, now=NOW, set_aside=set_aside)
+    health = assess(census_of(state), policy)
+    return planner.make_plan(health, state, policy, rates, now=NOW, set_aside=set_aside, budget=budget)

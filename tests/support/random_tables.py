@@ -10,7 +10,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from icepact.model.plan import Plan, RewriteFiles
-from icepact.model.policy import Policy
+from icepact.model.policy import JobOrder, Policy
 from icepact.model.table import DataFile, DeleteFile, DeleteKind, LastRun, Partition, TableState
 from icepact.plan.packing import outputs_of
 from tests.support.states import attach, data_file, delete_file, make_policy, make_state
@@ -37,6 +37,8 @@ def policies(draw: st.DrawFn, *, group_limits: bool = True, budgets: bool = Fals
     if budgets:
         given["max_files"] = draw(st.none() | st.integers(1, 60))
         given["max_bytes"] = draw(st.none() | st.integers(1, 20 * target))
+        given["max_duration"] = draw(st.none() | st.sampled_from(["0.05s", "0.2s", "1s", "5s"]))
+        given["job_order"] = draw(st.sampled_from(JobOrder))
     return make_policy(**given)
 
 

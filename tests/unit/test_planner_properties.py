@@ -93,9 +93,12 @@ def test_groups_keep_to_their_limits(wish: Wish, everything: bool) -> None:
 def test_a_plan_keeps_to_its_budget_and_names_what_it_leaves(wish: Wish, everything: bool) -> None:
     state, policy = wish
     policy = replace(policy, rewrite_all=everything)
-    plan, unlimited = make_plan(state, policy), make_plan(state, replace(policy, max_files=None, max_bytes=None))
+    plan = make_plan(state, policy)
+    unlimited = make_plan(state, replace(policy, max_files=None, max_bytes=None, max_duration=None))
     assert policy.max_files is None or sum(inputs(plan).values()) <= policy.max_files
     assert policy.max_bytes is None or sum(step.bytes for step in plan.steps) <= policy.max_bytes
+    seconds = sum(step.cost.seconds for step in plan.steps)
+    assert policy.max_duration is None or seconds <= policy.max_duration * (1 + 1e-9)
     held_back = sum(entry.files for entry in plan.left_out if entry.reason.startswith("over the budget"))
     assert held_back == sum(inputs(unlimited).values()) - sum(inputs(plan).values())
     assert plan.complete == (held_back == 0)

@@ -326,7 +326,7 @@ rules:
 
 def test_the_document_has_every_value_and_its_source() -> None:
     document = settled("profile: staging\nrules: [{match: db.*, schedule: '@daily', suspend: true}]").to_dict()
-    assert set(document) == {*Options.model_fields, "schedule", "check_interval", "max_cost_per_hour", "resources"}
+    assert set(document) == {*Options.model_fields, "schedule", "check_interval", "resources"}
     assert document["schedule"] == {"value": "@daily", "source": "policy file lake.yaml:2 (rule db.*)"}
     assert document["strategy"] == {"value": "small-files", "source": "default"}
     assert document["check_interval"] == {"value": 75, "source": "profile staging"}

@@ -1,12 +1,14 @@
 """Options: where each value comes from, and what is refused."""
 
 from dataclasses import fields, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from icepact.model.errors import BadInput
 from icepact.model.policy import (
+    JobOrder,
     MethodWish,
     Options,
     Policy,
@@ -75,6 +77,11 @@ def test_the_defaults() -> None:
         max_group_files=10_000,
         max_files=None,
         max_bytes=None,
+        max_cost=None,
+        max_duration=None,
+        max_cost_per_hour=None,
+        max_bytes_per_hour=None,
+        job_order=JobOrder.MOST_GAIN,
         where=None,
         branch="main",
         enabled=True,
@@ -130,6 +137,12 @@ def test_thresholds_that_contradict_the_target_are_refused(given: dict[str, Any]
     assert str(refused.value) == message
 
 
+def test_a_length_of_time_is_settled_in_seconds() -> None:
+    assert make_policy(max_duration="1.5h").max_duration == 5400
+    assert make_policy(max_duration=timedelta(minutes=2)).max_duration == 120
+    assert settled({}, {"icepact.max-duration": "45s"}, {}).to_dict()["max_duration"] == 45
+
+
 # -- bad input ------------------------------------------------------------------------------------
 
 
@@ -141,6 +154,22 @@ def test_thresholds_that_contradict_the_target_are_refused(given: dict[str, Any]
         ({"max_files": "many"}, "max_files: Input should be a valid integer, unable to parse string as an integer"),
         ({"max_bytes": "-5MB"}, "max_bytes: '-5MB' is not a size: write it like 512MB, 1.5GB or 1048576"),
         ({"max_bytes": -5}, "max_bytes: -5 is not a size: it must be above zero"),
+        ({"max_cost": 0}, "max_cost: Input should be greater than 0"),
+        ({"max_cost": "-0.5"}, "max_cost: Input should be greater than 0"),
+        ({"max_cost": "inf"}, "max_cost: Input should be a finite number"),
+        ({"max_cost": "much"}, "max_cost: Input should be a valid number, unable to parse string as a number"),
+        ({"max_duration": "0s"}, "max_duration: '0s' is not a length of time: it must be above zero"),
+        (
+            {"max_duration": "-5m"},
+            "max_duration: '-5m' is not a length of time: write it like 45s, 30m, 2h or 1d",
+        ),
+        ({"max_duration": 30}, "max_duration: '30' is not a length of time: write it like 45s, 30m, 2h or 1d"),
+        ({"max_cost_per_hour": -1}, "max_cost_per_hour: Input should be greater than 0"),
+        ({"max_bytes_per_hour": 0}, "max_bytes_per_hour: 0 is not a size: it must be above zero"),
+        (
+            {"job_order": "newest"},
+            "job_order: unknown job_order; there is: most-gain, most-files, most-bytes, oldest",
+        ),
         ({"min_input_files": 0}, "min_input_files: Input should be greater than or equal to 1"),
         ({"max_group_files": 1}, "max_group_files: Input should be greater than or equal to 2"),
         ({"max_delete_ratio": 1.5}, "max_delete_ratio: Input should be less than or equal to 1"),
@@ -179,7 +208,13 @@ def test_the_fingerprint_of_the_defaults_never_changes() -> None:
     assert make_policy().fingerprint == "7a0021f84473"
 
 
-@pytest.mark.parametrize("given", [{"max_files": 7}, {"max_bytes": "1GB"}, {"rewrite_all": True}, {"enabled": False}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"max_files": 7}, {"max_bytes": "1GB"}, {"rewrite_all": True}, {"max_cost": 0.5}, {"max_duration": "30m"}),
+        *({"max_cost_per_hour": 2}, {"max_bytes_per_hour": "1TB"}, {"job_order": "oldest"}, {"enabled": False}),
+    ],
+)
 def test_the_fingerprint_ignores_what_leaves_the_same_layout(given: dict[str, Any]) -> None:
     assert make_policy(**given).fingerprint == make_policy().fingerprint
 
@@ -223,4 +258,5 @@ def test_every_option_is_either_layout_or_not() -> None:
         *LAYOUT,
         *("strategy", "max_files", "max_bytes", "rewrite_all", "method", "task_memory", "verify"),
         *("max_commits", "enabled", "priority_weights", "sources"),
+        *("max_cost", "max_duration", "max_cost_per_hour", "max_bytes_per_hour", "job_order"),
     }

@@ -149,11 +149,11 @@ def test_a_custom_resource_is_taken_as_it_is() -> None:
     assert (clicks.policy.strategy, clicks.policy.max_files) == (Strategy.DELETES, 50)
     for found in (events, clicks):
         assert found.schedule is not None
-        assert (found.schedule.text, found.max_cost_per_hour) == ("0 2 * * *", 2.5)
+        assert (found.schedule.text, found.policy.max_cost_per_hour) == ("0 2 * * *", 2.5)
         assert found.resources == {"limits": {"memory": "4Gi", "cpu": 2}}
         assert found.policy.enabled
         assert found.sources["max_cost_per_hour"] == "policy file lake.yaml:17 (CompactionPolicy nightly)"
-    assert (other.schedule, other.max_cost_per_hour, other.policy.strategy) == (None, None, Strategy.SMALL_FILES)
+    assert (other.schedule, other.policy.max_cost_per_hour, other.policy.strategy) == (None, None, Strategy.SMALL_FILES)
     assert events.sources["target_file_size"] == "policy file lake.yaml:12 (CompactionPolicy nightly)"
 
 

@@ -200,6 +200,23 @@ def test_runs_are_kept_apart_by_catalog_and_table(store: RecordStore) -> None:
     assert ids(store, catalog="qa") == []
 
 
+def test_recent_runs_ended_lately_or_began_lately(store: RecordStore, clock: Clock) -> None:
+    long_ago = NOON - timedelta(hours=3)
+    for name, started in (("over", long_ago), ("long", long_ago), ("dead", long_ago), ("open", NOON)):
+        claim = store.begin(run_record(name, started_at=started))
+        if name == "over":
+            clock.now = NOON - timedelta(hours=2)
+            store.finish(claim, run_outcome(name, started_at=started))
+        elif name == "long":
+            clock.now = NOON - timedelta(minutes=1)
+            store.finish(claim, run_outcome(name, started_at=started))
+    store.begin(run_record("elsewhere", catalog="other"))
+    found = store.recent(catalog="local", since=NOON - timedelta(hours=1))
+    assert [record.run_id for record in found] == ["open", "long"]
+    assert found[1].outcome is not None
+    assert found[1].outcome["groups"][0]["bytes_in"] == 600
+
+
 def test_odd_names_are_only_names(store: RecordStore) -> None:
     odd = "db.`x'; DROP TABLE runs; --`"
     store.begin(run_record("r1", table=odd))

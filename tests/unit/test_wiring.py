@@ -150,6 +150,19 @@ def test_variables_are_filled_in_wherever_there_is_text(monkeypatch: pytest.Monk
         ),
         (f"polcy: {SECRET}\n", "icepact.yaml: polcy: unknown key; there is: catalog, catalog_uri, "),
         (f"spark: {{masters: {SECRET}}}\n", "icepact.yaml: spark.masters: unknown key; there is: master, conf"),
+        ("budgets: {fleat: {}}\n", "icepact.yaml: budgets.fleat: unknown key; there is: fleet, namespaces"),
+        (
+            "budgets: {namespaces: {db: {max_cost: 1}}}\n",
+            "icepact.yaml: budgets.namespaces.db.max_cost: unknown key; there is: max_cost_per_hour, ",
+        ),
+        (
+            "budgets: {fleet: {max_cost_per_hour: -1}}\n",
+            "icepact.yaml: budgets.fleet.max_cost_per_hour: Input should be greater than 0",
+        ),
+        (
+            "budgets: {namespaces: {db: {max_bytes_per_hour: 0}}}\n",
+            "icepact.yaml: budgets.namespaces.db.max_bytes_per_hour: 0 is not a size: it must be above zero",
+        ),
         (f"catalogs: {{prod: {SECRET}}}\n", "icepact.yaml: catalogs.prod: Input should be a valid dictionary"),
         (
             f"catalogs: {{prod: {{token: [{SECRET}]}}}}\n",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from icepact.iceberg.lake import Lake
+    from icepact.maintain.means import Means
     from icepact.maintain.memory import Memory
     from icepact.model.decision import Judgement
     from icepact.model.health import Health
@@ -82,14 +83,14 @@ class Compactor:
 
         given = {"target_file_size": target_file_size, "min_file_size": min_file_size, "branch": branch}
         request = options({**given, "priority_weights": priority_weights})
-        return health(self._lake_for(table), table, request, self._policies, self._store, self._memory)
+        return health(self._means(table), table, request)
 
     def plan(self, table: str, **given: Any) -> "Plan":
         """What would be rewritten, and why everything else is left alone; nothing is written."""
         from icepact.maintain.looking import plan
 
         request = options(given)
-        return plan(self._lake_for(table), table, request, self._policies, self._store, self._memory)
+        return plan(self._means(table), table, request)
 
     def judge(self, table: str, **given: Any) -> "Judgement":
         """Which partitions are worth compacting, with gain and price; no file is listed, nothing is written."""
@@ -98,7 +99,7 @@ class Compactor:
         request = options(given)
         if request.where is not None:
             raise BadInput("where: only `plan` knows which files have rows that match")
-        return look(self._lake_for(table), table, request, self._policies, self._store, self._memory)
+        return look(self._means(table), table, request)
 
     def apply(self, plan: "Plan", *, progress: Progress | None = None) -> "Outcome":
         """Carry out a plan."""
@@ -242,6 +243,17 @@ class Compactor:
                     self._catalog, spark_settings(self._config), verbose=self._verbose, short=self._short
                 )
         return self._opened
+
+    def _means(self, table: str) -> "Means":
+        from icepact.maintain.means import Means
+
+        return Means(
+            lake=self._lake_for(table),
+            store=self._store,
+            memory=self._memory,
+            policies=self._policies,
+            budgets=self._config.budgets,
+        )
 
     def _lake_for(self, table: str) -> "Lake":
         """The lake, unless it is clear without Spark that the table is not there."""

@@ -2,17 +2,17 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from icepact.iceberg.catalogs import choose_catalog
-from icepact.model.config import Catalog, Config, SparkSettings
+from icepact.model.config import Allowance, Budgets, Catalog, Config, SparkSettings
 from icepact.model.errors import BadInput
 from icepact.model.policies import Policies
 from icepact.model.policy_file import parse_policies
@@ -45,9 +45,21 @@ def load_config(path: str | None, flags: Mapping[str, str | None]) -> Config:
 def _said(error: ErrorDetails) -> str:
     """What is wrong with a value, and what would be right."""
     if error["type"] == "extra_forbidden":
-        model = SparkSettings if error["loc"][0] == "spark" else Config
-        return f"unknown key; there is: {', '.join(model.model_fields)}"
+        return f"unknown key; there is: {', '.join(_model_at(error['loc']).model_fields)}"
     return error["msg"].removeprefix("Value error, ")
+
+
+def _model_at(place: Sequence[int | str]) -> type[BaseModel]:
+    """The model that a key of the configuration belongs to."""
+    match place:
+        case ["spark", _]:
+            return SparkSettings
+        case ["budgets", _]:
+            return Budgets
+        case ["budgets", *_]:
+            return Allowance
+        case _:
+            return Config
 
 
 def read_policies(path: str | Path) -> Policies:

@@ -1,7 +1,7 @@
 """Carrying out the steps of a plan: all units of all groups, several at a time in one Spark application."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -12,7 +12,7 @@ from icepact.execute.rewriters.base import Ended, Failed, Refused, Rewriter, Tas
 from icepact.execute.rewriters.spark import SparkRewriter
 from icepact.iceberg.java import error_line
 from icepact.iceberg.staging import Staging
-from icepact.model.plan import Method, Plan, RewriteFiles
+from icepact.model.plan import Method, Plan, RewriteFiles, Unit
 from icepact.model.progress import Progress, UnitDone
 from icepact.model.rewrite import Written
 
@@ -27,6 +27,10 @@ class Listener(Protocol):
 
     def going_on(self) -> None:
         """Asked again and again; raises if the run must stop."""
+        ...
+
+    def refusal(self, step: RewriteFiles) -> str | None:
+        """Asked before a unit of a group is begun: why it must not be; null if it may."""
         ...
 
     def units_done(self, units: Mapping[str, UnitResult]) -> None:
@@ -55,6 +59,11 @@ def unit_ids(step: RewriteFiles) -> list[str]:
 def group_of(unit_id: str) -> str:
     """The group that a unit belongs to."""
     return unit_id.rpartition("-")[0]
+
+
+def unit_of(step: RewriteFiles, unit_id: str) -> Unit:
+    """The unit of that name."""
+    return step.units[int(unit_id.rpartition("-")[2])]
 
 
 def unit_of_path(plan: Plan) -> dict[str, str]:
@@ -104,8 +113,10 @@ class _Run:
         cores = self._staging.table.session.sparkContext.defaultParallelism
         pool = ThreadPoolExecutor(max_workers=max(2, 2 * cores), thread_name_prefix="icepact")
         try:
-            running = self._submit(pool, self._tasks())
-            while running:
+            waiting = deque(self._batches(self._tasks()))
+            running: dict[_Future, _Batch] = {}
+            while waiting or running:
+                self._begin(pool, waiting, running, cores)
                 done, _ = wait(running, timeout=_SECONDS_BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
                 self._listener.going_on()
                 self._take_early()
@@ -138,13 +149,29 @@ class _Run:
                     tasks.setdefault(step.method, []).append(Task(step, unit, unit_id))
         return tasks
 
-    def _submit(self, pool: ThreadPoolExecutor, tasks: Mapping[Method, list[Task]]) -> dict[_Future, _Batch]:
-        running: dict[_Future, _Batch] = {}
+    def _batches(self, tasks: Mapping[Method, list[Task]]) -> Iterator[_Batch]:
         for method, some in tasks.items():
-            rewriter = self._rewriter(method)
-            for batch in rewriter.batches(some):
-                running[pool.submit(self._rewrite, rewriter, batch)] = method, batch
-        return running
+            for batch in self._rewriter(method).batches(some):
+                yield method, batch
+
+    def _begin(
+        self, pool: ThreadPoolExecutor, waiting: deque[_Batch], running: dict[_Future, _Batch], cores: int
+    ) -> None:
+        """Hand out what waits: all of it, or where money or time is limited only as much as keeps the cores busy."""
+        while waiting and not (self._plan.paced and self._under_way(running) >= cores):
+            method, batch = waiting.popleft()
+            may = [task for task in batch if self._listener.refusal(task.step) is None]
+            if may:
+                running[pool.submit(self._rewrite, self._rewriter(method), may)] = method, may
+
+    def _under_way(self, running: Mapping[_Future, _Batch]) -> int:
+        return sum(task.unit_id not in self.results for _, batch in running.values() for task in batch)
+
+    def _submit(self, pool: ThreadPoolExecutor, tasks: Mapping[Method, list[Task]]) -> dict[_Future, _Batch]:
+        return {
+            pool.submit(self._rewrite, self._rewriter(method), batch): (method, batch)
+            for method, batch in self._batches(tasks)
+        }
 
     def _rewriter(self, method: Method) -> Rewriter:
         if method not in self.rewriters:

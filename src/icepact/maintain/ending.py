@@ -48,6 +48,7 @@ def _group_outcome(run: Run, step: RewriteFiles, *, committed: bool) -> GroupOut
     written = run.written.get(step.group_id)
     verdict = run.given_up.get(step.group_id)
     reason = run.failed.get(step.group_id) or (f"{verdict.answer}: {verdict.reason}" if verdict else "")
+    reason = reason or run.not_begun.get(step.group_id, "")
     return GroupOutcome(
         group_id=step.group_id,
         partition=step.partition,
@@ -82,5 +83,6 @@ def _status(run: Run, groups: tuple[GroupOutcome, ...]) -> Status:
     if done:
         return Status.COMMITTED if done == len(groups) else Status.PARTLY_COMMITTED
     given_up = [run.given_up[g.group_id].answer for g in groups if g.group_id in run.given_up]
-    overtaken = len(given_up) == len(groups) and all(a is Answer.SUPERSEDED for a in given_up)
+    tried = sum(g.group_id not in run.not_begun for g in groups)
+    overtaken = len(given_up) == tried and all(a is Answer.SUPERSEDED for a in given_up)
     return Status.SUPERSEDED if overtaken else Status.FAILED

@@ -10,7 +10,8 @@ from icepact.iceberg.census import read_census
 from icepact.iceberg.lake import Lake
 from icepact.iceberg.names import table_parts
 from icepact.iceberg.table import IcebergTable
-from icepact.maintain.memory import Memory
+from icepact.maintain.allowed import limits_of
+from icepact.maintain.means import Means
 from icepact.model.census import census_of
 from icepact.model.decision import Judgement
 from icepact.model.health import Health
@@ -22,7 +23,6 @@ from icepact.model.rates import Rates, measurements
 from icepact.model.run import Failure
 from icepact.plan.decide import decide
 from icepact.plan.planner import make_plan
-from icepact.record.store import RecordStore
 
 _RUNS_REMEMBERED = 50
 SET_ASIDE_AFTER = 3
@@ -31,38 +31,40 @@ _SECOND_CHANCE = timedelta(minutes=5)
 """After the second failure; the first is no reason to wait."""
 
 
-def look(lake: Lake, name: str, request: Options, policies: Policies, store: RecordStore, memory: Memory) -> Judgement:
+def look(means: Means, name: str, request: Options) -> Judgement:
     """Pin a table, assess it, and decide what is worth doing, from what its manifests count."""
-    table, policy = _settle(lake, name, request, policies)
-    return _look(lake, table, policy, store, memory, datetime.now(UTC)).judgement
+    table, policy = _settle(means, name, request)
+    return _look(means, table, policy, datetime.now(UTC)).judgement
 
 
-def health(lake: Lake, name: str, request: Options, policies: Policies, store: RecordStore, memory: Memory) -> Health:
+def health(means: Means, name: str, request: Options) -> Health:
     """Pin a table and assess it, with what came before."""
-    table, policy = _settle(lake, name, request, policies)
+    table, policy = _settle(means, name, request)
     now = datetime.now(UTC)
-    found = prioritised(_look(lake, table, policy, store, memory, now).health, policy.priority_weights, now)
+    found = prioritised(_look(means, table, policy, now).health, policy.priority_weights, now)
     return replace(found, timeline=table.timeline(found.snapshot_id))
 
 
-def plan(lake: Lake, name: str, request: Options, policies: Policies, store: RecordStore, memory: Memory) -> Plan:
+def plan(means: Means, name: str, request: Options) -> Plan:
     """Pin a table and plan; files are listed only where there is something to do."""
-    table, policy = _settle(lake, name, request, policies)
+    table, policy = _settle(means, name, request)
     now = datetime.now(UTC)
-    rates = _rates(lake, store)
+    rates = _rates(means)
     if policy.where is not None:  # only a scan knows which files have rows that match
         state = table.pin(branch=policy.branch, where=policy.where)
-        found = assess(census_of(state), policy, clocks=store.clocks(table.uuid, policy.branch))
+        found = assess(census_of(state), policy, clocks=means.store.clocks(table.uuid, policy.branch))
     else:
-        looked = _look(lake, table, policy, store, memory, now)
+        looked = _look(means, table, policy, now)
         found = looked.health
         chosen = frozenset(key for decision in looked.judgement.chosen for key in decision.place.keys)
         state = table.listed(looked.census, chosen)
-    aside = set_aside(store.failures(table.uuid), now)
-    return make_plan(found, state, policy, rates, now=now, set_aside=aside)
+    aside = set_aside(means.store.failures(table.uuid), now)
+    budget = limits_of(means, table.name, policy, now)
+    return make_plan(found, state, policy, rates, now=now, set_aside=aside, budget=budget)
 
 
-def _look(lake: Lake, table: IcebergTable, policy: Policy, store: RecordStore, memory: Memory, now: datetime) -> Looked:
+def _look(means: Means, table: IcebergTable, policy: Policy, now: datetime) -> Looked:
+    store, memory = means.store, means.memory
     pin = table.pinned(policy.branch)
     census = read_census(
         table,
@@ -72,7 +74,7 @@ def _look(lake: Lake, table: IcebergTable, policy: Policy, store: RecordStore, m
     )
     clocks = store.clocks(pin.uuid, policy.branch)
     before = memory.last(pin.uuid, policy.branch)
-    rates = _rates(lake, store)
+    rates = _rates(means)
     health = assess(census, policy, clocks=clocks, before=before)
     same = before is not None and (before.policy, before.rates) == (policy, rates)
     said = before.judgement if before is not None and same else None
@@ -82,9 +84,10 @@ def _look(lake: Lake, table: IcebergTable, policy: Policy, store: RecordStore, m
     return looked
 
 
-def _rates(lake: Lake, store: RecordStore) -> Rates:
+def _rates(means: Means) -> Rates:
     """How fast methods are, after what runs on this catalog took."""
-    outcomes = [run.outcome for run in store.runs(catalog=lake.catalog, limit=_RUNS_REMEMBERED) if run.outcome]
+    runs = means.store.runs(catalog=means.lake.catalog, limit=_RUNS_REMEMBERED)
+    outcomes = [run.outcome for run in runs if run.outcome]
     return Rates().corrected(measured for outcome in outcomes for measured in measurements(outcome))
 
 
@@ -95,8 +98,8 @@ def settled(lake: Lake, name: str, request: Options, policies: Policies) -> tupl
     return table, policies.settle(request, table.properties, lake.catalog, table_parts(name, lake.catalog))
 
 
-def _settle(lake: Lake, name: str, request: Options, policies: Policies) -> tuple[IcebergTable, Policy]:
-    table, found = settled(lake, name, request, policies)
+def _settle(means: Means, name: str, request: Options) -> tuple[IcebergTable, Policy]:
+    table, found = settled(means.lake, name, request, means.policies)
     return table, found.policy
 
 

@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from icepact.commit.proof import prove
 from icepact.commit.protocol import Batch, Ready, commit
 from icepact.execute.checkpoint import to_document
 from icepact.execute.rewriters.base import UnitResult
-from icepact.execute.run import execute, unit_ids, unit_of_path
+from icepact.execute.run import execute, group_of, unit_ids, unit_of, unit_of_path
 from icepact.iceberg.java import patient
 from icepact.iceberg.rows import compare_rows
 from icepact.iceberg.staging import Staging
@@ -22,6 +23,7 @@ from icepact.model.errors import IcepactError, ProofFailed, RunLost
 from icepact.model.plan import Plan, RewriteFiles, Unit
 from icepact.model.policy import Proofs
 from icepact.model.progress import Progress
+from icepact.model.purse import Purse
 from icepact.model.rewrite import Written
 from icepact.model.run import Attempt, Checkpoint, Claim, Failure, Landed, Status, groups_of
 from icepact.model.table import DataFile, signature
@@ -52,6 +54,8 @@ class Run:
     written: dict[str, Written] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     given_up: dict[str, Verdict] = field(default_factory=dict)
+    not_begun: dict[str, str] = field(default_factory=dict)
+    """Groups for which the budget did not last, and which part of it."""
     landed: list[Landed] = field(default_factory=list)
     stale: set[str] = field(default_factory=set)
     """Outputs of units that had to be done again."""
@@ -113,6 +117,7 @@ class Work:
         self._watch = watch
         self._progress = progress
         self._schema = json.loads(table.schema)
+        self._purse = Purse(run.plan)
         self._batches = 0
         self._odd: dict[str, Any] = {}
         self._ready: list[Ready] = []
@@ -174,9 +179,19 @@ class Work:
         """Raise if the run must stop."""
         self._watch.check()
 
+    def refusal(self, step: RewriteFiles) -> str | None:
+        """Why a group must not be begun: time or money is spent."""
+        reason = self._purse.refusal(step, time.monotonic() - self._run.clock)
+        if reason is not None:
+            self._run.not_begun[step.group_id] = reason
+        return reason
+
     def units_done(self, units: Mapping[str, UnitResult]) -> None:
         """Remember finished units, so that nobody has to do them again."""
         self._progress.step("written")
+        for unit_id, result in units.items():
+            step = self._steps[group_of(unit_id)]
+            self._purse.finished(step.group_id, unit_id, unit_of(step, unit_id), result.seconds)
         self._run.results |= units
         read = self._reads
         try:
@@ -240,7 +255,7 @@ class Work:
     def _batch(self) -> Batch:
         plan, run = self._plan, self._run
         assert plan.snapshot_id is not None
-        whole = run.plan.complete and not run.failed and not run.given_up
+        whole = run.plan.complete and not run.failed and not run.given_up and not run.not_begun
         return Batch(
             run_id=run.run_id,
             number=f"{run.claim.epoch}.{self._batches}",

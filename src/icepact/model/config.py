@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from icepact.model.policy import Options
+from icepact.model.policy import Money, Options
+from icepact.model.sizes import OptionalSize
 
 
 def _text(value: Any) -> Any:
@@ -29,6 +30,26 @@ class SparkSettings(BaseModel):
     conf: Mapping[str, Text] = Field(default_factory=dict, repr=False)
 
 
+class Allowance(BaseModel):
+    """What may be spent in an hour."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    max_cost_per_hour: Money = None
+    max_bytes_per_hour: OptionalSize = None
+
+
+class Budgets(BaseModel):
+    """Hourly budgets of many tables together; that of one table is an option."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    fleet: Allowance = Field(default_factory=Allowance, description="All tables of the catalog.")
+    namespaces: Mapping[str, Allowance] = Field(
+        default_factory=dict, description="Tables of a namespace, and of those inside it."
+    )
+
+
 class Config(BaseModel):
     """`icepact.yaml`. What may hold a secret is never printed."""
 
@@ -48,6 +69,7 @@ class Config(BaseModel):
     spark: SparkSettings = Field(default_factory=SparkSettings)
     policy: Options = Field(default_factory=Options, description="Options for all tables.")
     policies: Path | None = Field(default=None, description="A policy file: wishes by table.")
+    budgets: Budgets = Field(default_factory=Budgets, description="Hourly budgets of namespaces and of the fleet.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 
+from icepact.model.budget import Limit, Resource
 from icepact.model.histogram import Histogram
 from icepact.model.policy import Policy
 from icepact.model.sizes import format_size
@@ -214,6 +215,13 @@ class Plan:
     """Of the data files that `before` counts."""
     sizes_after: Histogram = field(default_factory=Histogram)
     """The same as predicted."""
+    budget: tuple[Limit, ...] = ()
+    """What limited it."""
+
+    @property
+    def paced(self) -> bool:
+        """True if money or time is limited: groups are begun one after the other, as long as the budget lasts."""
+        return any(limit.resource in (Resource.MONEY, Resource.SECONDS) for limit in self.budget)
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `icepact plan --json` prints."""
@@ -227,6 +235,7 @@ class Plan:
             "predicted": self.predicted.to_dict(),
             "histogram": {"before": self.sizes_before.to_list(), "after": self.sizes_after.to_list()},
             "complete": self.complete,
+            "budget": [limit.to_dict() for limit in self.budget],
         }
 
     def to_json(self) -> bytes:

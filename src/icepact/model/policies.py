@@ -92,8 +92,6 @@ class TablePolicy:
     schedule: Schedule | None
     check_interval: int | None
     """Writes."""
-    max_cost_per_hour: float | None
-    """In the currency of the prices."""
     resources: Mapping[str, Any] | None
     sources: Mapping[str, str]
     """Where each value came from."""

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from icepact.model.amoro import AMORO_PREFIX, SHARE, translated
+from icepact.model.durations import OptionalSeconds
 from icepact.model.errors import BadInput
 from icepact.model.schedules import Schedule
 from icepact.model.sizes import READS_SIZES, OptionalSize, format_size
@@ -62,6 +63,19 @@ class Codec(StrEnum):
     UNCOMPRESSED = "uncompressed"
 
 
+class JobOrder(StrEnum):
+    """Which group comes first."""
+
+    MOST_GAIN = "most-gain"
+    MOST_FILES = "most-files"
+    MOST_BYTES = "most-bytes"
+    OLDEST = "oldest"
+
+
+Money = Annotated[float | None, Field(gt=0, allow_inf_nan=False)]
+"""An amount in the currency of the prices, or nothing."""
+
+
 class Options(BaseModel):
     """One level of wishes: a request, a table's properties, or the configuration. All optional."""
 
@@ -89,6 +103,13 @@ class Options(BaseModel):
     max_group_files: Annotated[int | None, Field(ge=2, description="Files that are rewritten as one group.")] = None
     max_files: Annotated[int | None, Field(ge=1, description="Budget: input files per run.")] = None
     max_bytes: Annotated[OptionalSize, Field(description="Budget: input bytes per run.")] = None
+    max_cost: Annotated[Money, Field(description="Budget: money per run.")] = None
+    max_duration: Annotated[OptionalSeconds, Field(description="Budget: time per run, such as 30m.")] = None
+    max_cost_per_hour: Annotated[Money, Field(description="Budget: money that the table may cost in an hour.")] = None
+    max_bytes_per_hour: Annotated[
+        OptionalSize, Field(description="Budget: bytes of the table that are rewritten in an hour.")
+    ] = None
+    job_order: Annotated[JobOrder | None, Field(description="Which group comes first.")] = None
     where: Annotated[str | None, Field(min_length=1, description="Row filter that selects files.")] = None
     branch: Annotated[str | None, Field(min_length=1, description="Branch that is compacted.")] = None
     enabled: Annotated[
@@ -159,6 +180,12 @@ class Policy:
     max_group_files: int
     max_files: int | None
     max_bytes: int | None
+    max_cost: float | None
+    max_duration: float | None
+    """Seconds."""
+    max_cost_per_hour: float | None
+    max_bytes_per_hour: int | None
+    job_order: JobOrder
     where: str | None
     branch: str
     enabled: bool
@@ -240,6 +267,7 @@ _NOT_LAYOUT = frozenset(
     {
         *("sources", "enabled", "max_files", "max_bytes", "rewrite_all", "method", "task_memory", "verify"),
         *("max_commits", "priority_weights"),
+        *("max_cost", "max_duration", "max_cost_per_hour", "max_bytes_per_hour", "job_order"),
     }
 )
 
@@ -348,6 +376,7 @@ _DEFAULTS = Options(
     max_fragment_ratio=0.1,
     max_group_size=50 * 1024**3,
     max_group_files=10_000,
+    job_order=JobOrder.MOST_GAIN,
     branch="main",
     enabled=True,
     rewrite_all=False,

@@ -68,9 +68,6 @@ class Standing(Shape):
     check_interval: Annotated[
         int | None, Field(ge=1, description="Every so many writes the writer asks whether compaction is due.")
     ] = None
-    max_cost_per_hour: Annotated[
-        float | None, Field(gt=0, allow_inf_nan=False, description="Budget: money per hour.")
-    ] = None
     resources: Annotated[
         Mapping[str, Any] | None, Field(description="What a run on Kubernetes may take, in Kubernetes' words.")
     ] = None

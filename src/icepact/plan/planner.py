@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from icepact.model.budget import Limit, run_limits
 from icepact.model.health import Health, Place
 from icepact.model.plan import Before, LeftOut, Plan, Prediction, RewriteFiles, Unit
 from icepact.model.policy import Policy
@@ -35,13 +36,15 @@ def make_plan(
     *,
     now: datetime,
     set_aside: Mapping[str, str] | None = None,
+    budget: Sequence[Limit] | None = None,
 ) -> Plan:
     """What to rewrite, how, and why everything else is left alone.
 
     `state` needs to have only the files of the places that are chosen. `set_aside` says by a group's signature why it
-    is not tried now.
+    is not tried now. `budget` is all that limits the plan; if not given, what the policy allows a run on one core.
     """
     rates = rates or Rates()
+    budget = tuple(run_limits(policy, cores=1) if budget is None else budget)
     groups: list[RewriteFiles] = []
     left_out: list[LeftOut] = []
     for place in health.places:
@@ -49,7 +52,7 @@ def make_plan(
         groups.extend(verdict.groups)
         left_out.extend(verdict.left_out)
     groups, aside = _without(groups, state, set_aside or {})
-    steps, cut = within_budget(_most_saved_first(groups), state.deletes, policy)
+    steps, cut = within_budget(groups, state.deletes, policy, budget)
     numbered = tuple(replace(step, group_id=f"g{n:04d}") for n, step in enumerate(steps, start=1))
     before = Before(files=health.facts.data_files, rows=health.facts.rows, bytes=health.facts.bytes)
     return Plan(
@@ -68,6 +71,7 @@ def make_plan(
         complete=not cut and not aside,
         sizes_before=health.histogram,
         sizes_after=sizes_after(health.histogram, numbered, policy),
+        budget=budget,
     )
 
 
@@ -86,14 +90,6 @@ def _without(
                 LeftOut(partition=group.partition, files=len(group.files), bytes=group.bytes, reason=reason)
             )
     return tried, left_out
-
-
-def _most_saved_first(groups: Sequence[RewriteFiles]) -> list[RewriteFiles]:
-    """Most files saved first; ties by delete records, then by name, so that plans are stable."""
-    return sorted(
-        groups,
-        key=lambda g: (g.predicted_files - len(g.files), -g.delete_records, g.partition, g.files[0].path),
-    )
 
 
 def _judge(state: TableState, policy: Policy, rates: Rates, place: Place, now: datetime) -> _Verdict:

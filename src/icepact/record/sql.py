@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import (
     Connection,
     delete,
+    func,
     insert,
     select,
     update,
@@ -178,6 +179,17 @@ class SqlStore(Counted):
         if open_only:
             wanted = wanted.where(RUNS.c.status.in_(_OPEN))
         wanted = wanted.order_by(RUNS.c.started_at.desc(), RUNS.c.run_id.desc()).limit(limit)
+        with self._reading() as connection:
+            rows = connection.execute(wanted).all() if connection else []
+        return [_record(row._mapping) for row in rows]
+
+    def recent(self, *, catalog: str, since: datetime) -> Sequence[RunRecord]:
+        """Runs that ended since a moment, or began since then and are still open."""
+        wanted = (
+            select(*_RUN_COLUMNS)
+            .where(RUNS.c.catalog == catalog, func.coalesce(RUNS.c.finished_at, RUNS.c.started_at) > since)
+            .order_by(RUNS.c.started_at.desc(), RUNS.c.run_id.desc())
+        )
         with self._reading() as connection:
             rows = connection.execute(wanted).all() if connection else []
         return [_record(row._mapping) for row in rows]

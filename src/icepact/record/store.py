@@ -64,6 +64,10 @@ class RecordStore(Protocol):
         them."""
         ...
 
+    def recent(self, *, catalog: str, since: datetime) -> Sequence[RunRecord]:
+        """Runs on a catalog that ended since a moment, or began since then and are still open; newest first."""
+        ...
+
     def plan(self, run_id: str) -> bytes:
         """What a run began with; empty if it is not kept any more."""
         ...

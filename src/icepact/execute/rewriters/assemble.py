@@ -29,7 +29,7 @@ from icepact.iceberg.java import masked, missing_module
 from icepact.iceberg.staging import FileDocument, Staging, column_facts
 from icepact.model.errors import BadInput, IcepactError
 from icepact.model.plan import Method, Plan
-from icepact.model.policy import Policy
+from icepact.model.policy import JobOrder, Policy
 from icepact.model.rewrite import WrittenFile
 from icepact.model.schema import every_field
 from icepact.model.table import DataFile, DeleteFile
@@ -113,12 +113,21 @@ class AssembleRewriter:
                 self._early(task, ended)
 
     def batches(self, tasks: Sequence[Task]) -> Sequence[Sequence[Task]]:
-        """The largest units first, a few for each core in one job."""
+        """A few units for each core in one job: the largest first, or group by group if somebody asked for an order.
+
+        Where money or time is limited, groups are many to a job only if they are small: each job is a chance to stop.
+        """
         cores = self._spark.defaultParallelism
+        plan = self._plan
         batches: list[list[Task]] = []
         room = 0
-        for task in sorted(tasks, key=lambda task: -task.unit.bytes):
-            if not batches or (room <= 0 and len(batches[-1]) >= _TASKS_PER_CORE * cores):
+        if not plan.paced and plan.policy.job_order is JobOrder.MOST_GAIN:
+            tasks = sorted(tasks, key=lambda task: -task.unit.bytes)
+        for task in tasks:
+            enough = bool(batches) and room <= 0 and len(batches[-1]) >= _TASKS_PER_CORE * cores
+            if plan.paced and batches and len(batches[-1]) >= cores:
+                enough = enough or batches[-1][-1].step.group_id != task.step.group_id
+            if not batches or enough:
                 batches.append([])
                 room = _BYTES_PER_CORE * cores
             batches[-1].append(task)

@@ -1,0 +1,54 @@
+"""What limits a plan: what a run may take, and what is left of this hour for a table, its namespaces and the fleet."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from icepact.iceberg.names import parse_levels, show_name
+from icepact.maintain.means import Means
+from icepact.model.budget import Limit, run_limits
+from icepact.model.config import Allowance, Budgets
+from icepact.model.plan import Plan
+from icepact.model.policy import Policy
+from icepact.model.spending import HOUR, HourlyBudget, Spent, hourly_limits, promised_by, spent_by_table
+from icepact.record.store import RecordStore
+
+
+def limits_of(means: Means, table: str, policy: Policy, now: datetime) -> tuple[Limit, ...]:
+    """All that limits a plan: what a run may take, and what is left of this hour."""
+    limits = [*run_limits(policy, cores=means.lake.session.sparkContext.defaultParallelism)]
+    hourly = [budget for budget in hourly_budgets(table, policy, means.budgets) if budget.covers(table)]
+    if hourly:
+        runs = means.store.recent(catalog=means.lake.catalog, since=now - HOUR)
+        promised = {run.run_id: _promised(means.store, run.run_id) for run in runs if run.status.open}
+        limits += hourly_limits(hourly, table, spent_by_table(runs, now, promised))
+    return tuple(limits)
+
+
+def hourly_budgets(table: str, policy: Policy, budgets: Budgets) -> Iterator[HourlyBudget]:
+    """Those of the table, of namespaces and of the fleet."""
+    if policy.max_cost_per_hour is not None or policy.max_bytes_per_hour is not None:
+        yield HourlyBudget(
+            level=f"table {table}",
+            table=table,
+            max_cost=policy.max_cost_per_hour,
+            max_bytes=policy.max_bytes_per_hour,
+        )
+    for namespace, allowed in budgets.namespaces.items():
+        yield HourlyBudget(
+            level=f"namespace {namespace}",
+            namespace=show_name(parse_levels(namespace)),
+            max_cost=allowed.max_cost_per_hour,
+            max_bytes=allowed.max_bytes_per_hour,
+        )
+    if budgets.fleet != Allowance():
+        yield HourlyBudget(
+            level="the fleet", max_cost=budgets.fleet.max_cost_per_hour, max_bytes=budgets.fleet.max_bytes_per_hour
+        )
+
+
+def _promised(store: RecordStore, run_id: str) -> Spent:
+    """What a run that is under way will take; nothing if its plan is of another version."""
+    try:
+        return promised_by(Plan.from_json(store.plan(run_id)))
+    except ValueError:
+        return Spent()
