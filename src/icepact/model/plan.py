@@ -13,6 +13,7 @@ from icepact.model.histogram import Histogram
 from icepact.model.policy import Policy
 from icepact.model.sizes import format_size
 from icepact.model.table import DataFile, DeleteFile
+from icepact.model.tier import Tier
 from icepact.model.words import counted
 
 
@@ -21,17 +22,6 @@ class Method(StrEnum):
 
     ASSEMBLE = "assemble"
     SPARK = "spark"
-
-
-class Tier(StrEnum):
-    """How deep a rewrite goes."""
-
-    MINOR = "minor"
-    """Small files."""
-    MAJOR = "major"
-    """Small files, and those that deletes apply to."""
-    FULL = "full"
-    """Everything."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
