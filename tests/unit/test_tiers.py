@@ -146,7 +146,7 @@ def test_a_table_that_is_not_partitioned_by_time_is_asked_about() -> None:
     by_region = {1: PartitionSpec(spec_id=1, fields=(SpecField(name="day", transform="identity", source="day"),))}
     table = state(small(6), committed={1: NOW}, specs=by_region)
     policy = make_policy(strategy="time-series")
-    with pytest.raises(BadInput, match="name the column .* with time_column"):
+    with pytest.raises(BadInput, match="with time_column"):
         make_plan(assess(census_of(table), policy), table, policy, now=NOW)
     policy = make_policy(strategy="time-series", time_column="day")
     assert make_plan(assess(census_of(table), policy), table, policy, now=NOW).left_out

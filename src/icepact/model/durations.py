@@ -28,8 +28,8 @@ def format_duration(seconds: float) -> str:
 
 
 def _optional_seconds(value: Any) -> Any:
-    if value is None or isinstance(value, float):  # as it was read before
-        return value
+    if value is None:
+        return None
     try:
         seconds = (value if isinstance(value, timedelta) else parse_duration(str(value))).total_seconds()
     except (BadInput, OverflowError) as error:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from icepact.model.amoro import AMORO_PREFIX, SHARE, translated
-from icepact.model.durations import OptionalSeconds
+from icepact.model.durations import OptionalSeconds, format_duration
 from icepact.model.errors import BadInput
 from icepact.model.schedules import Schedule
 from icepact.model.sizes import READS_SIZES, OptionalSize, format_size
@@ -460,4 +460,5 @@ _NAMELESS = frozenset({"request", "default", "table default"})
 
 def defaults() -> Mapping[str, Any]:
     """The built-in defaults, for documentation."""
-    return {k: v for k, v in _DEFAULTS.model_dump(mode="json").items() if v is not None}
+    values = {k: v for k, v in _DEFAULTS.model_dump(mode="json").items() if v is not None}
+    return {k: format_duration(v) if k in _LENGTHS else v for k, v in values.items()}
