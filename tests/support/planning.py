@@ -7,6 +7,7 @@ from icepact.assess.health import assess
 from icepact.model.census import census_of
 from icepact.model.plan import Plan
 from icepact.model.policy import Policy
+from icepact.model.prices import Prices
 from icepact.model.rates import Rates
 from icepact.model.table import TableState
 from icepact.plan import planner
@@ -15,7 +16,13 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def make_plan(
-    state: TableState, policy: Policy, rates: Rates | None = None, *, set_aside: Mapping[str, str] | None = None
+    state: TableState,
+    policy: Policy,
+    rates: Rates | None = None,
+    *,
+    prices: Prices | None = None,
+    set_aside: Mapping[str, str] | None = None,
 ) -> Plan:
     """Assessed and planned."""
-    return planner.make_plan(assess(census_of(state), policy), state, policy, rates, now=NOW, set_aside=set_aside)
+    health = assess(census_of(state), policy)
+    return planner.make_plan(health, state, policy, rates, now=NOW, prices=prices, set_aside=set_aside)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from icepact.iceberg.lake import Lake
+    from icepact.model.costs import Costs
     from icepact.model.health import Health
     from icepact.model.outcome import Outcome
     from icepact.model.plan import Plan
@@ -81,7 +82,7 @@ class Compactor:
         from icepact.maintain.looking import plan
 
         request = options(given)
-        return plan(self._lake_for(table), table, request, self._policy, self._store)
+        return plan(self._lake_for(table), table, request, self._policy, self._store, self._config.prices)
 
     def apply(self, plan: "Plan", *, progress: Progress | None = None) -> "Outcome":
         """Carry out a plan."""
@@ -101,6 +102,14 @@ class Compactor:
         """Runs, newest first."""
         name = None if table is None else self._shown(table)
         return self._store.runs(catalog=self._catalog.name, table=name, limit=limit, open_only=open_only)
+
+    def costs(self, table: str | None = None, *, limit: int = 100) -> "Sequence[Costs]":
+        """What the newest runs cost, next to what was predicted, for each table and method."""
+        from icepact.model.costs import costs_of
+
+        name = None if table is None else self._shown(table)
+        runs = self._store.runs(catalog=self._catalog.name, table=name, limit=limit, worked_only=True)
+        return costs_of(run.outcome for run in runs if run.outcome)
 
     def resume(self, run_id: str, *, progress: Progress | None = None) -> "Outcome":
         """Carry on with a run whose process died; finished units are not done again."""

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from icepact.iceberg.catalogs import choose_catalog
 from icepact.model.config import Catalog, Config, SparkSettings
 from icepact.model.errors import BadInput
+from icepact.model.prices import Prices
 from icepact.record.store import RecordStore
 
 CONFIG_FILE = "icepact.yaml"
@@ -20,7 +21,7 @@ HISTORY_FILE = "icepact.db"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _QUOTED = re.compile(r"(['\"]).*?\1")
 """What YAML quotes from the file in its messages: a password that starts with * or ! is taken for a name."""
-_FROM_ENVIRONMENT = ("catalog", "catalog_uri", "catalog_type", "warehouse", "state", "store")
+_FROM_ENVIRONMENT = ("catalog", "catalog_uri", "catalog_type", "warehouse", "state", "store", "prices")
 
 
 def load_config(path: str | None, flags: Mapping[str, str | None]) -> Config:
@@ -42,7 +43,8 @@ def load_config(path: str | None, flags: Mapping[str, str | None]) -> Config:
 def _said(error: ErrorDetails) -> str:
     """What is wrong with a value, and what would be right."""
     if error["type"] == "extra_forbidden":
-        model = SparkSettings if error["loc"][0] == "spark" else Config
+        parts: dict[str, type[BaseModel]] = {"spark": SparkSettings, "prices": Prices}
+        model = parts.get(str(error["loc"][0]), Config)
         return f"unknown key; there is: {', '.join(model.model_fields)}"
     return error["msg"].removeprefix("Value error, ")
 

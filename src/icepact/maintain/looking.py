@@ -10,12 +10,14 @@ from icepact.model.census import census_of
 from icepact.model.health import Health
 from icepact.model.plan import Plan
 from icepact.model.policy import Options, Policy, resolve
+from icepact.model.prices import Prices
 from icepact.model.rates import Rates, measurements
-from icepact.model.run import Failure
+from icepact.model.run import Failure, RunRecord
 from icepact.plan.planner import make_plan
 from icepact.record.store import RecordStore
 
-_RUNS_REMEMBERED = 50
+_RUNS_REMEMBERED = 24
+"""Of the table, and as many of the catalog."""
 SET_ASIDE_AFTER = 3
 """Failures after which a group is left alone until its files change."""
 _SECOND_CHANCE = timedelta(minutes=5)
@@ -28,20 +30,31 @@ def look(lake: Lake, name: str, request: Options, configuration: Options) -> Hea
     return assess(census_of(table.pin(branch=policy.branch)), policy)
 
 
-def plan(lake: Lake, name: str, request: Options, configuration: Options, store: RecordStore) -> Plan:
+def plan(
+    lake: Lake, name: str, request: Options, configuration: Options, store: RecordStore, prices: Prices | None = None
+) -> Plan:
     """Pin a table and plan."""
     table, policy = _settle(lake, name, request, configuration)
     state = table.pin(branch=policy.branch, where=policy.where)
     health = assess(census_of(state), policy)
     now = datetime.now(UTC)
     aside = set_aside(store.failures(table.uuid), now)
-    return make_plan(health, state, policy, _rates(lake, store), now=now, set_aside=aside)
+    return make_plan(
+        health, state, policy, learned_rates(store, lake.catalog, state.table), now=now, prices=prices, set_aside=aside
+    )
 
 
-def _rates(lake: Lake, store: RecordStore) -> Rates:
-    """How fast methods are, after what runs on this catalog took."""
-    outcomes = [run.outcome for run in store.runs(catalog=lake.catalog, limit=_RUNS_REMEMBERED) if run.outcome]
-    return Rates().corrected(measured for outcome in outcomes for measured in measurements(outcome))
+def learned_rates(store: RecordStore, catalog: str, table: str) -> Rates:
+    """How fast methods are on a table, after what runs on it and on others of its catalog took."""
+    mine = store.runs(catalog=catalog, table=table, limit=_RUNS_REMEMBERED, worked_only=True)
+    known = {run.run_id for run in mine}
+    others = store.runs(catalog=catalog, limit=_RUNS_REMEMBERED, worked_only=True)
+    runs = sorted([*mine, *(run for run in others if run.run_id not in known)], key=_age, reverse=True)
+    return Rates.learned((one for run in runs if run.outcome for one in measurements(run.outcome)), table)
+
+
+def _age(run: RunRecord) -> tuple[datetime, str]:
+    return run.started_at, run.run_id
 
 
 def _settle(lake: Lake, name: str, request: Options, configuration: Options) -> tuple[IcebergTable, Policy]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from icepact.model.policy import Options
+from icepact.model.prices import DEFAULT_PRESET, Prices
 
 
 def _text(value: Any) -> Any:
@@ -47,6 +48,9 @@ class Config(BaseModel):
     )
     spark: SparkSettings = Field(default_factory=SparkSettings)
     policy: Options = Field(default_factory=Options, description="Options for all tables.")
+    prices: Prices = Field(
+        default_factory=lambda: Prices.of(DEFAULT_PRESET), description="What work costs: a preset, or one with changes."
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

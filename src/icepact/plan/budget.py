@@ -68,7 +68,8 @@ def _part(unit: Unit, purse: _Purse) -> Unit:
         if purse.fits(len(files) + 1, size + file.size):
             files.append(file)
             size += file.size
-    return Unit(files=tuple(files))
+    predicted = None if unit.predicted is None else round(unit.predicted * size / max(1, unit.bytes))
+    return Unit(files=tuple(files), predicted=predicted)
 
 
 def _shrunk(
@@ -77,20 +78,13 @@ def _shrunk(
     if units == group.units:
         return group
     share = sum(u.bytes for u in units) / max(1, group.bytes)
-    cost = replace(
-        group.cost,
-        seconds=round(group.cost.seconds * share, 3),
-        baseline_seconds=round(group.cost.baseline_seconds * share, 3),
-        copied_bytes=int(group.cost.copied_bytes * share),
-        encoded_bytes=int(group.cost.encoded_bytes * share),
-        requests=int(group.cost.requests * share),
-    )
     return replace(
         group,
         units=units,
-        cost=cost,
+        cost=group.cost.part(share),
         predicted_files=sum(outputs_of(u, policy) for u in units),
-        predicted_bytes=sum(u.bytes for u in units),
+        predicted_bytes=round(group.predicted_bytes * share),
+        predicted_rows=None if group.predicted_rows is None else round(group.predicted_rows * share),
         delete_records=delete_records((f for u in units for f in u.files), deletes),
     )
 

@@ -9,16 +9,14 @@ from pydantic_core import from_json
 
 from icepact.model.plan import Cost, Method, Unit
 from icepact.model.policy import MethodWish, Policy
-from icepact.model.rates import Rates
+from icepact.model.prices import Prices
+from icepact.model.rates import Effort, Rates
 from icepact.model.schema import primitive_types
 from icepact.model.sizes import format_size
 from icepact.model.table import DataFile, DeleteFile, DeleteKind, TableState
+from icepact.model.words import seconds
 
 _NOT_WRITTEN = ("variant", "geometry", "geography", "unknown", "timestamp_ns", "timestamptz_ns", "time")
-_FOOTER_REQUESTS = 2
-"""Requests for an input: its footer, and its bytes."""
-_OUTPUT_REQUESTS = 4
-"""Requests for an output: begin, end, the last part, and looking at it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,9 +28,33 @@ class Chosen:
     reason: str
 
 
-def choose(state: TableState, units: Sequence[Unit], policy: Policy, rates: Rates, *, regroup: bool) -> Chosen:
+def choose(
+    state: TableState,
+    units: Sequence[Unit],
+    policy: Policy,
+    rates: Rates,
+    prices: Prices,
+    *,
+    regroup: bool,
+    outputs: int | None = None,
+) -> Chosen:
     """The cheapest method that is allowed; what the user asked for comes first."""
-    costs = {method: _cost(method, state, units, policy, rates) for method in Method}
+    files = [f for unit in units for f in unit.files]
+    copied = sum(copied_bytes(f, state.deletes, policy) for f in files)
+    encoded = sum(f.size for f in files) - copied
+    costs = {
+        method: cost_of(
+            method,
+            files=len(files),
+            units=len(units),
+            copied=copied,
+            encoded=encoded,
+            rates=rates,
+            prices=prices,
+            outputs=outputs,
+        )
+        for method in Method
+    }
     against = _why_not_assembled(state, units, regroup=regroup)
     if against is not None:
         return Chosen(method=Method.SPARK, cost=costs[Method.SPARK], reason=against)
@@ -44,14 +66,50 @@ def choose(state: TableState, units: Sequence[Unit], policy: Policy, rates: Rate
         return Chosen(method=asked, cost=costs[asked], reason="as asked")
     cheapest = min(Method, key=lambda method: (costs[method].seconds, list(Method).index(method)))
     other = next(method for method in Method if method is not cheapest)
-    reason = f"about {_seconds(costs[cheapest])} of work, {_seconds(costs[other])} by {other}"
+    reason = f"about {seconds(costs[cheapest].seconds)} of work, {seconds(costs[other].seconds)} by {other}"
     if costs[cheapest].copied_bytes:
         reason += f"; {format_size(costs[cheapest].copied_bytes)} can be copied"
     return Chosen(method=cheapest, cost=costs[cheapest], reason=reason)
 
 
-def _seconds(cost: Cost) -> str:
-    return f"{cost.seconds:.1f} s" if cost.seconds < 10 else f"{cost.seconds:,.0f} s"
+def cost_of(
+    method: Method,
+    *,
+    files: int,
+    units: int,
+    copied: int,
+    encoded: int,
+    rates: Rates,
+    prices: Prices,
+    outputs: int | None = None,
+) -> Cost:
+    """What a method takes for so many inputs, units, and bytes that can be copied or must be encoded.
+
+    `outputs` are as many as units, if they are not given. Prices are those for the table (`Prices.for_table`).
+    """
+    if method is Method.SPARK:  # it copies nothing
+        copied, encoded = 0, copied + encoded
+    effort = Effort(units=units, files=files, copied=copied, encoded=encoded)
+    work = rates.seconds(method, effort)
+    reads, writes = rates.requests(method, files=files, outputs=units if outputs is None else outputs)
+    asked, kept = prices.requests(reads=reads, writes=writes), prices.storage(copied + encoded)
+    compute = prices.compute(work.seconds)
+    return Cost(
+        seconds=round(work.seconds, 3),
+        baseline_seconds=round(rates.baseline(method, effort), 3),
+        copied_bytes=copied,
+        encoded_bytes=encoded,
+        requests=reads + writes,
+        write_requests=writes,
+        seconds_low=round(work.low, 3),
+        seconds_high=round(work.high, 3),
+        compute_money=round(compute, 9),
+        request_money=round(asked, 9),
+        storage_money=round(kept, 9),
+        money=round(compute + asked + kept, 9),
+        money_low=round(prices.compute(work.low) + asked + kept, 9),
+        money_high=round(prices.compute(work.high) + asked + kept, 9),
+    )
 
 
 def _why_not_assembled(state: TableState, units: Sequence[Unit], *, regroup: bool) -> str | None:
@@ -77,27 +135,7 @@ def _unspeakable(value: Any) -> bool:
     return value in ("NaN", "Infinity", "-Infinity") or (isinstance(value, float) and not isfinite(value))
 
 
-def _cost(method: Method, state: TableState, units: Sequence[Unit], policy: Policy, rates: Rates) -> Cost:
-    files = [f for unit in units for f in unit.files]
-    total = sum(f.size for f in files)
-    speed = rates.of(method)
-    copied = 0 if method is Method.SPARK else sum(_copied(f, state.deletes, policy) for f in files)
-    seconds = (
-        len(units) * speed.seconds_per_unit
-        + len(files) * speed.seconds_per_file
-        + copied / speed.copied_per_second
-        + (total - copied) / speed.encoded_per_second
-    )
-    return Cost(
-        seconds=round(seconds * speed.correction, 3),
-        baseline_seconds=round(seconds, 3),
-        copied_bytes=copied,
-        encoded_bytes=total - copied,
-        requests=_FOOTER_REQUESTS * len(files) + _OUTPUT_REQUESTS * len(units),
-    )
-
-
-def _copied(file: DataFile, deletes: Sequence[DeleteFile], policy: Policy) -> int:
+def copied_bytes(file: DataFile, deletes: Sequence[DeleteFile], policy: Policy) -> int:
     """Bytes of the row groups that are probably copied: large enough, and few deletes touch few of them."""
     starts = file.row_groups or (0,)
     sizes = [end - start for start, end in zip(starts, (*starts[1:], file.size), strict=True)]
