@@ -33,11 +33,12 @@ _RATIO_DOUBT = 0.1
 """How many runs the start value is worth, where sizes of outputs are concerned."""
 _RATIO_LIMITS = (0.1, 4.0)
 
-_ANY_MACHINE = {"common": 0.6, "each": 0.6}
-"""How far a machine and a workload may be from the calibration; 0.7 would be twice or half."""
-_ANY_METHOD = {"common": 0.5, "each": 0.0}
-"""How far methods that were not measured may be from those that were."""
-_ANY_TABLE = {"common": 0.35, "each": 0.3}
+_ANY_MACHINE = {"common": 0.55, "each": 0.5}
+"""How far a machine and a workload may be from the calibration, in logarithms; 0.7 is twice or half."""
+_ANY_METHOD = 0.4
+"""How far methods may be from each other."""
+_ANY_TABLE = {"common": 0.3, "each": 0.25}
+"""How far tables may be from each other."""
 _NOISE = 0.2
 
 
@@ -260,22 +261,19 @@ def _belief(prior: Belief, method: Method, some: _Weighed) -> Belief:
 
 
 def _of_catalog(history: Sequence[Measured]) -> dict[Method, Belief]:
-    """Every method on any table. One that was never measured is believed to be off as the others are, in part."""
+    """Every method on any table. One that was never measured is believed to be off as the others are, in part: this
+    machine may be a slow one."""
     found: dict[Method, Belief] = {}
+    off: list[float] = []
     for method in Method:
         mine = _weighed([one for one in history if one.method is method], _CATALOG_MEMORY)
         if mine.measured:
             found[method] = _belief(START, method, mine)
-    others = list(found.values())
-    return {method: found.get(method) or _borrowed(others) for method in Method}
-
-
-def _borrowed(others: Sequence[Belief]) -> Belief:
-    """The calibration, moved by what other methods took: this machine may be a slow one."""
-    doubt = START.spread[0][0]
-    trust = [1 / (_ANY_METHOD["common"] ** 2 + other.spread[0][0]) for other in others]
-    shift = sum(t * other.mean[0] for t, other in zip(trust, others, strict=True)) / (1 / doubt + sum(trust))
-    return replace(START, mean=(shift, *START.mean[1:]))
+            ratios = [one.seconds / sum(CALIBRATED[method].parts(one.effort)) for one in mine.measured]
+            off.append(weighted_median(np.log(ratios), np.array(mine.weights)))
+    doubt, differing = START.spread[0][0], _ANY_METHOD**2
+    borrowed = replace(START, mean=(sum(off) * doubt / (differing + len(off) * doubt), *START.mean[1:]))
+    return {method: found.get(method, borrowed) for method in Method}
 
 
 def _of_table(method: Method, catalog: Belief, history: Sequence[Measured], table: str | None) -> Learned:
@@ -287,7 +285,8 @@ def _of_table(method: Method, catalog: Belief, history: Sequence[Measured], tabl
     requests = _weighed(counted, _TABLE_MEMORY)
     some = _weighed(mine, _TABLE_MEMORY)
     return Learned(
-        belief=_belief(prior, method, some) if some.measured else prior,
+        # noise on the catalog is also what sets its tables apart
+        belief=_belief(replace(prior, noise=_NOISE), method, some) if some.measured else prior,
         ratio=_ratio(some),
         reads_per_file=_middle([(m.reads or 0) / m.effort.files for m in requests.measured], requests, READS_PER_FILE),
         writes_per_file=_middle([(m.writes or 0) / m.outputs for m in requests.measured], requests, WRITES_PER_FILE),
