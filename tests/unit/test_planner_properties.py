@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from icepact.model.plan import Plan
 from icepact.model.policy import Policy
 from icepact.model.table import DeleteKind, TableState, delete_records, signature
-from tests.support.random_tables import committed, exactly, policies, shrinking, tables
 from tests.support.planning import make_plan
+from tests.support.random_tables import committed, exactly, policies, shrinking, tables
 from tests.support.states import data_file, in_partition
 
 Wish = tuple[TableState, Policy]
