@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,15 @@ from icepact.entrypoints.library import Compactor
 from icepact.execute.checkpoint import written_of
 from icepact.execute.run import unit_ids
 from icepact.maintain.ending import outcome_of
+from icepact.maintain.looking import learned_rates
 from icepact.maintain.work import Run
 from icepact.model.costs import costs_of
 from icepact.model.outcome import GroupOutcome, Outcome
 from icepact.model.plan import Cost, Method, Plan
 from icepact.model.prices import GB, TB, Prices
-from icepact.model.rates import Rates, measurements
+from icepact.model.rates import Effort, Rates, measurements
 from icepact.model.rewrite import Written, WrittenFile
-from icepact.model.run import Claim, Landed
+from icepact.model.run import Claim, Landed, Status
 from icepact.plan.methods import cost_of
 from icepact.record.sql import SqlStore
 from tests.support.machines import Machine, history
@@ -193,6 +195,39 @@ def test_a_plan_and_checkpoints_of_an_earlier_version_are_still_understood() -> 
     checkpoint = {"method": "assemble", "files": [], **dict.fromkeys(names, 3)}
     written = written_of(step, dict.fromkeys(unit_ids(step), checkpoint))
     assert (written.requests, written.write_requests) == (3, 0)
+
+
+def test_a_plan_learns_from_its_table_first_and_from_the_catalog() -> None:
+    """From runs that had something to do, each once, newest first."""
+    store = SqlStore.in_memory()
+    group = {
+        "method": "assemble",
+        "seconds": 100.0,
+        "bytes_in": 480 * MB,
+        "planned_encoded_bytes": 480 * MB,
+        "units": 1,
+    }
+    for number in range(40):
+        table = "db.events" if number < 4 else "db.other"
+        idle = number % 2 == 1
+        record = run_record(f"r{number:02d}", table=table, started_at=NOON + timedelta(minutes=number))
+        [made] = run_outcome("any").groups
+        outcome = run_outcome(
+            record.run_id,
+            table=table,
+            status=Status.NOTHING_TO_DO if idle else Status.COMMITTED,
+            groups=() if idle else (replace(made, **group),),
+        )
+        store.finish(store.begin(record), outcome)
+    mine = learned_rates(store, "local", "db.events").methods[Method.ASSEMBLE]
+    other = learned_rates(store, "local", "db.other").methods[Method.ASSEMBLE]
+    none = learned_rates(store, "elsewhere", "db.events")
+    assert (mine.runs, other.runs, none) == (2, 16, Rates())
+    effort = Effort(units=1, files=6, copied=0, encoded=480 * MB)
+    for table in ("db.events", "db.other", "db.new"):
+        told = learned_rates(store, "local", table).seconds(Method.ASSEMBLE, effort)
+        assert told.seconds == pytest.approx(100, rel=0.25)
+    store.close()
 
 
 # -- side by side ---------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from icepact.model.run import Failure, RunRecord
 from icepact.plan.planner import make_plan
 from icepact.record.store import RecordStore
 
-_RUNS_REMEMBERED = 24
-"""Of the table, and as many of the catalog."""
+_RUNS_REMEMBERED, _RUNS_OF_OTHERS = 12, 16
+"""Older ones would count for next to nothing."""
 SET_ASIDE_AFTER = 3
 """Failures after which a group is left alone until its files change."""
 _SECOND_CHANCE = timedelta(minutes=5)
@@ -48,7 +48,7 @@ def learned_rates(store: RecordStore, catalog: str, table: str) -> Rates:
     """How fast methods are on a table, after what runs on it and on others of its catalog took."""
     mine = store.runs(catalog=catalog, table=table, limit=_RUNS_REMEMBERED, worked_only=True)
     known = {run.run_id for run in mine}
-    others = store.runs(catalog=catalog, limit=_RUNS_REMEMBERED, worked_only=True)
+    others = store.runs(catalog=catalog, limit=_RUNS_OF_OTHERS, worked_only=True)
     runs = sorted([*mine, *(run for run in others if run.run_id not in known)], key=_age, reverse=True)
     return Rates.learned((one for run in runs if run.outcome for one in measurements(run.outcome)), table)
 

@@ -36,7 +36,7 @@ _HALF_NORMAL = (0.04, 0.13, 0.21, 0.3, 0.39, 0.48, 0.57, 0.67, 0.79, 0.91, 1.04,
 """Sizes of normal errors: quantiles in the middles of fifteen equal parts."""
 _HALF_STUDENT = (0.04, 0.13, 0.22, 0.32, 0.41, 0.52, 0.62, 0.74, 0.87, 1.02, 1.19, 1.4, 1.69, 2.13, 3.19)
 """The same of Student's, with four degrees of freedom: noise is not known exactly."""
-_REACH = (1.2, 6.0)
+_FIRST_REACH, _REACH = 1.8, (1.2, 6.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,8 +56,7 @@ class Belief:
         """Before anything was measured: standard deviations of the common factor and of each."""
         sizes = [common**2, *([each**2] * parts)]
         spread = tuple(tuple(v if i == j else 0.0 for j in range(parts + 1)) for i, v in enumerate(sizes))
-        nothing = np.zeros(0)
-        return Belief(mean=(0.0,) * (parts + 1), spread=spread, noise=noise, reach=_reach(nothing, nothing))
+        return Belief(mean=(0.0,) * (parts + 1), spread=spread, noise=noise, reach=_FIRST_REACH)
 
     def widened(self, *, common: float, each: float) -> "Belief":
         """The same for another one of its kind: factors may differ by so much."""

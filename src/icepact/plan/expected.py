@@ -30,13 +30,21 @@ class Expected:
         if ratio == 1.0:
             return AS_IT_IS
 
+        known: dict[str, int] = {}
+
         def size(file: DataFile) -> int:
-            if file.sequence_number in self._own:
-                return file.size
-            copied = 0 if method is Method.SPARK else copied_bytes(file, self._state.deletes, self._policy)
-            return copied + math.ceil((file.size - copied) * ratio)
+            found = known.get(file.path)
+            if found is None:
+                found = known[file.path] = self._merged(file, method, ratio)
+            return found
 
         return Scale(ratio=ratio, size=size)
+
+    def _merged(self, file: DataFile, method: Method, ratio: float) -> int:
+        if file.sequence_number in self._own:
+            return file.size
+        copied = 0 if method is Method.SPARK else copied_bytes(file, self._state.deletes, self._policy)
+        return copied + math.ceil((file.size - copied) * ratio)
 
     def rows(self, files: Iterable[DataFile]) -> int:
         """Rows that remain. A delete that is not bound to one file is taken to be spread evenly; equality deletes may

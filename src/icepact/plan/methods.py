@@ -138,6 +138,9 @@ def _unspeakable(value: Any) -> bool:
 def copied_bytes(file: DataFile, deletes: Sequence[DeleteFile], policy: Policy) -> int:
     """Bytes of the row groups that are probably copied: large enough, and few deletes touch few of them."""
     starts = file.row_groups or (0,)
+    if len(starts) == 1 and not file.deletes:
+        whole = file.size - starts[0]
+        return whole if whole >= policy.min_row_group_size and not policy.recode else 0
     sizes = [end - start for start, end in zip(starts, (*starts[1:], file.size), strict=True)]
     large = [size for size in sizes if size >= policy.min_row_group_size]
     if not large or policy.recode:
