@@ -143,7 +143,7 @@ class RewriteFiles:
     tier: Tier = Tier.MINOR
     gain: Gain = Gain()
     predicted_rows: int | None = None
-    """Rows that are expected to remain; null if nobody asked."""
+    """Rows that are expected to remain; null if nobody has looked, and then bytes are those of all rows."""
 
     @property
     def files(self) -> tuple[DataFile, ...]:

@@ -83,8 +83,7 @@ def _shrunk(
         units=units,
         cost=group.cost.part(share),
         predicted_files=sum(outputs_of(u, policy) for u in units),
-        predicted_bytes=round(group.predicted_bytes * share),
-        predicted_rows=None if group.predicted_rows is None else round(group.predicted_rows * share),
+        predicted_bytes=sum(u.predicted_bytes for u in units),
         delete_records=delete_records((f for u in units for f in u.files), deletes),
     )
 

@@ -44,6 +44,12 @@ class _Known:
         """How units are rewritten best."""
         return choose(self.state, units, self.policy, self.rates, self.prices, regroup=spread > 0, outputs=outputs)
 
+    def foreseen(self, step: RewriteFiles) -> RewriteFiles:
+        """A step with the rows that remain, and bytes of those alone."""
+        rows, remaining = sum(f.rows for f in step.files), self.expected.rows(step.files)
+        size = round(step.predicted_bytes * remaining / rows) if rows else step.predicted_bytes
+        return replace(step, predicted_rows=remaining, predicted_bytes=size)
+
     def scale(self, files: Sequence[DataFile], *, spread: int) -> Scale:
         """How large files are in outputs, by the method that is likely to rewrite them."""
         if not self.learned or not files:
@@ -75,7 +81,7 @@ def make_plan(
         left_out.extend(verdict.left_out)
     groups, aside = _without(groups, state, set_aside or {})
     steps, cut = within_budget(_most_saved_first(groups), state.deletes, policy)
-    numbered = tuple(replace(step, group_id=f"g{n:04d}") for n, step in enumerate(steps, start=1))
+    numbered = tuple(replace(step, group_id=f"g{n:04d}") for n, step in enumerate(map(known.foreseen, steps), start=1))
     before = Before(files=health.facts.data_files, rows=health.facts.rows, bytes=health.facts.bytes)
     return Plan(
         table=state.table,
@@ -183,7 +189,6 @@ def _groups(known: _Known, place: Place, chosen: Sequence[DataFile], choice: Cho
             predicted = max(place.spread, math.ceil(size / policy.target_file_size))
         if predicted >= len(files) and not any(f.deletes for f in files) and not policy.rewrite_all:
             continue
-        rows = known.expected.rows(files)
         method = known.method(units_of_group, spread=place.spread, outputs=predicted)
         yield RewriteFiles(
             group_id="",
@@ -198,8 +203,7 @@ def _groups(known: _Known, place: Place, chosen: Sequence[DataFile], choice: Cho
             tier=choice.which.tier,
             gain=gain_of(files, predicted, state.deletes),
             predicted_files=predicted,
-            predicted_bytes=round(size * rows / all_rows) if (all_rows := sum(f.rows for f in files)) else size,
-            predicted_rows=rows,
+            predicted_bytes=size,
             delete_records=delete_records(files, state.deletes),
         )
 
