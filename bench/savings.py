@@ -39,7 +39,9 @@ def savings(rounds: int) -> list[Result]:
         detail = f"scans {untouched:.2f} s before, {after_chosen:.2f} s after ours, {after_everything:.2f} s after all"
         share = _bytes(chosen) / max(1, _bytes(everything))
         return [
-            Result("scans after cost-optimized / after a full rewrite", after_chosen / after_everything, "x", 1.11, detail),
+            Result(
+                "scans after cost-optimized / after a full rewrite", after_chosen / after_everything, "x", 1.11, detail
+            ),
             Result(
                 "bytes rewritten by cost-optimized / by a full rewrite",
                 share,

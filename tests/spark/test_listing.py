@@ -61,7 +61,9 @@ def test_nothing_is_read_for_no_partition(compactor: Compactor, spark: SparkSess
     assert (list(state.files), list(state.deletes)) == ([], [])
 
 
-@pytest.mark.parametrize("of", ["cast(id % 2 as boolean)", "cast(id % 2 as decimal(9,2))", "cast(cast(id % 2 as string) as binary)"])
+@pytest.mark.parametrize(
+    "of", ["cast(id % 2 as boolean)", "cast(id % 2 as decimal(9,2))", "cast(cast(id % 2 as string) as binary)"]
+)
 def test_partition_values_of_every_type_find_their_files(
     compactor: Compactor, spark: SparkSession, namespace: str, of: str
 ) -> None:
