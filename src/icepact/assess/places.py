@@ -6,7 +6,7 @@ from icepact.assess.facts import counted_facts
 from icepact.model.census import Census, Flags, Ints, Tally
 from icepact.model.health import Place
 from icepact.model.policy import Policy
-from icepact.model.table import LastRun
+from icepact.model.table import LastRun, Pinned
 
 
 def places(census: Census, policy: Policy) -> list[Place]:
@@ -25,12 +25,14 @@ def places(census: Census, policy: Policy) -> list[Place]:
     facts = counted_facts(tally, policy.min_file_size)
     last = next((run for run in pin.last_runs if run.layout == policy.fingerprint), None)
     settled = _settled(tally, last)
+    ours = settled & np.isin(tally.last, _own_numbers(pin, policy)) if pin.format_version > 1 else settled
     found = [
         Place(
             name=pin.show_partition(*keys[at]),
             keys=(keys[at],),
             facts=facts[number],
             settled_by=last.snapshot_id if last and settled[number] else None,
+            compacted_last=bool(ours[number]),
             broken=bool(census.broken[at]),
         )
         for number, at in enumerate(alone)
@@ -44,9 +46,15 @@ def places(census: Census, policy: Policy) -> list[Place]:
                 facts=facts[-1],
                 spread=_spread(census),
                 settled_by=last.snapshot_id if last and settled[-1] else None,
+                compacted_last=bool(ours[-1]),
             )
         )
     return found
+
+
+def _own_numbers(pin: Pinned, policy: Policy) -> list[int]:
+    """Sequence numbers of what complete runs by this same policy wrote."""
+    return [number for run in pin.last_runs if run.layout == policy.fingerprint for number in run.own_sequence_numbers]
 
 
 def _spread(census: Census) -> int:

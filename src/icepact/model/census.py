@@ -297,6 +297,18 @@ class Tally:
         np.maximum.at(found, self.of_file, self.census.number)
         return found
 
+    @cached_property
+    def last(self) -> Ints:
+        """Of each group: the largest sequence number of its data files and of the deletes that apply to it."""
+        deletes = self.census.deletes
+        found = self.newest.copy()
+        local = deletes.place >= 0
+        np.maximum.at(found, self._group[deletes.place[local]], deletes.number[local])
+        anywhere = deletes.number[deletes.everywhere & deletes.applied]
+        if len(anywhere):
+            found = np.where(self.oldest < anywhere.max(), np.maximum(found, anywhere.max()), found)
+        return found
+
     def deletes(self, kind: DeleteKind, *, records: bool = False) -> Ints:
         """Of each group: how many deletes of a kind apply to it, or how many records they have. Each counts once."""
         deletes = self.census.deletes

@@ -2,6 +2,9 @@
 
 import re
 from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
 
 from icepact.model.errors import BadInput
 
@@ -15,3 +18,16 @@ def parse_duration(value: str) -> timedelta:
     if match is None:
         raise BadInput(f"{value!r} is not a length of time: write it like 45s, 30m, 2h or 1d")
     return timedelta(**{_UNITS[match[2].lower()]: float(match[1])})
+
+
+def _optional_seconds(value: Any) -> Any:
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    try:
+        return int(parse_duration(str(value)).total_seconds())
+    except BadInput as error:
+        raise ValueError(str(error)) from None
+
+
+OptionalDuration = Annotated[int | None, BeforeValidator(_optional_seconds)]
+"""A pydantic field in seconds that accepts lengths of time as people write them, or nothing."""

@@ -128,6 +128,10 @@ class Place:
     """When something was last committed to it that is still there; null if that is not known any more."""
     compacted_at: Mapping[str, datetime] = field(default_factory=dict)
     """When it was last compacted, by tier."""
+    compacted_last: bool = False
+    """True if nothing was committed to it since a complete run by this same policy rewrote it."""
+    files_per_hour: float | None = None
+    """How often data files were added to it lately; null if that is not known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,7 +1,7 @@
 """What was done and measured: the end of a run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -29,6 +29,12 @@ class GroupOutcome:
     """Work of all its units, added up."""
     method_reason: str = ""
     """Why this method; if it is not the planned one, why that could not do it."""
+    predicted_files: int = 0
+    """Outputs."""
+    predicted_gain: float = 0.0
+    """Seconds that a scan takes less."""
+    features: Mapping[str, float] = field(default_factory=dict)
+    """What was known about the place when the group was planned."""
     predicted_seconds: float = 0.0
     baseline_seconds: float = 0.0
     """Predicted from the start values alone: what earlier runs teach is measured against this."""
@@ -43,7 +49,7 @@ class GroupOutcome:
 
     def to_dict(self) -> dict[str, Any]:
         """The group as it is printed with `--json`."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__slots__} | {"features": dict(self.features)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

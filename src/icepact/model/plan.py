@@ -1,7 +1,7 @@
 """The plan: an immutable tuple of typed steps, and the reason for everything left out."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from typing import Any, TypeAlias
@@ -59,6 +59,12 @@ class Cost:
     money: float = 0.0
     """All of it, in the currency of the prices: compute, requests, and storage of what is replaced until it expires."""
 
+    @staticmethod
+    def sum(costs: Iterable["Cost"]) -> "Cost":
+        """All of them together."""
+        some = list(costs)
+        return Cost(**{name: sum(getattr(cost, name) for cost in some) for name in Cost.__slots__})
+
     def to_dict(self) -> dict[str, int | float]:
         """The cost as it is printed with `--json`."""
         return {name: getattr(self, name) for name in self.__slots__}
@@ -78,6 +84,12 @@ class Gain:
     """Delete files that need not be opened any more."""
     scan_seconds: float = 0.0
     """What one scan of these files takes less, on one core."""
+
+    @staticmethod
+    def sum(gains: Iterable["Gain"]) -> "Gain":
+        """All of them together."""
+        some = list(gains)
+        return Gain(**{name: sum(getattr(gain, name) for gain in some) for name in Gain.__slots__})
 
     def to_dict(self) -> dict[str, int | float]:
         """The gain as it is printed with `--json`."""
@@ -108,6 +120,8 @@ class RewriteFiles:
     """Delete records that apply to the inputs and are applied on the way."""
     tier: Tier = Tier.MINOR
     gain: Gain = Gain()
+    features: Mapping[str, float] = field(default_factory=dict)
+    """What was known about the place when this was planned, for later lessons."""
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -132,6 +146,7 @@ class RewriteFiles:
             "cost": self.cost.to_dict(),
             "gain": self.gain.to_dict(),
             "tier": self.tier.value,
+            "features": dict(self.features),
             "reason": self.reason,
             "input_files": len(self.files),
             "input_bytes": self.bytes,

@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from icepact.model.durations import OptionalDuration
 from icepact.model.errors import BadInput
 from icepact.model.sizes import OptionalSize, format_size
 
@@ -27,6 +28,27 @@ class Strategy(StrEnum):
 
     SMALL_FILES = "small-files"
     DELETES = "deletes"
+    COST_OPTIMIZED = "cost-optimized"
+    AUTO = "auto"
+
+
+_STRATEGIES: list[str] = [*Strategy]
+
+
+def add_strategy(name: str) -> None:
+    """From now on there is a strategy of this name, too."""
+    if name not in _STRATEGIES:
+        _STRATEGIES.append(name)
+
+
+def _strategy(name: str) -> str:
+    if name not in _STRATEGIES:
+        raise ValueError(f"unknown strategy; there is: {', '.join(_STRATEGIES)}")
+    return Strategy(name) if name in set(Strategy) else name
+
+
+StrategyName = Annotated[str, AfterValidator(_strategy)]
+"""A strategy that there is."""
 
 
 class MethodWish(StrEnum):
@@ -60,7 +82,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    strategy: Annotated[Strategy | None, Field(description="Which files are candidates.")] = None
+    strategy: Annotated[StrategyName | None, Field(description="Which files are candidates.")] = None
     target_file_size: Annotated[OptionalSize, Field(description="Size that outputs aim at.")] = None
     min_file_size: Annotated[OptionalSize, Field(description="Files below it are small.")] = None
     max_file_size: Annotated[OptionalSize, Field(description="No output grows beyond it.")] = None
@@ -77,6 +99,13 @@ class Options(BaseModel):
     max_fragment_ratio: Annotated[
         float | None,
         Field(ge=0, description="Delete files over data files above it make a partition a candidate for `deletes`."),
+    ] = None
+    scans_per_day: Annotated[
+        float | None, Field(gt=0, description="So often a partition is read; gains count that often.")
+    ] = None
+    horizon: Annotated[OptionalDuration, Field(gt=0, description="No gain counts for longer than this.")] = None
+    reader_parallelism: Annotated[
+        int | None, Field(ge=1, description="Cores of a reader: a scan with fewer tasks leaves some idle.")
     ] = None
     max_group_size: Annotated[OptionalSize, Field(description="Bytes that are rewritten as one group.")] = None
     max_group_files: Annotated[int | None, Field(ge=2, description="Files that are rewritten as one group.")] = None
@@ -121,7 +150,8 @@ class Options(BaseModel):
 class Policy:
     """Options settled for one table: every value is known, and where it came from."""
 
-    strategy: Strategy
+    strategy: str
+    """One of `Strategy`, or a name that was registered."""
     target_file_size: int
     """Bytes."""
     min_file_size: int
@@ -132,6 +162,10 @@ class Policy:
     max_file_count_per_partition: int
     max_delete_ratio: float
     max_fragment_ratio: float
+    scans_per_day: float
+    horizon: int
+    """Seconds."""
+    reader_parallelism: int
     max_group_size: int
     """Bytes."""
     max_group_files: int
@@ -186,7 +220,7 @@ class Policy:
 
 _ADDED_LATER = (
     *("codec", "compression_level", "recode", "row_group_size", "row_group_rows", "min_row_group_size"),
-    *("min_page_rows", "max_fragment_ratio"),
+    *("min_page_rows", "max_fragment_ratio", "scans_per_day", "horizon", "reader_parallelism"),
 )
 """Options that are younger than the first fingerprints: at their default they do not change them."""
 
@@ -208,7 +242,7 @@ def options(given: Mapping[str, Any], source: str = "request") -> Options:
         first = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
-        choices = {"strategy": Strategy, "method": MethodWish, "codec": Codec, "verify": Proofs}
+        choices = {"method": MethodWish, "codec": Codec, "verify": Proofs}
         if name in choices:
             message = f"unknown {name}; there is: {', '.join(choices[name])}"
         where = "" if source == "request" else f" ({source})"
@@ -252,6 +286,9 @@ _DEFAULTS = Options(
     max_file_count_per_partition=10_000,
     max_delete_ratio=0.1,
     max_fragment_ratio=0.1,
+    scans_per_day=24,
+    horizon=7 * 24 * 3600,
+    reader_parallelism=8,
     max_group_size=50 * 1024**3,
     max_group_files=10_000,
     branch="main",

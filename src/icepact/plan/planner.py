@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from icepact.model.health import Health, Place
-from icepact.model.plan import Before, LeftOut, Plan, Prediction, RewriteFiles, Unit
+from icepact.model.outlook import Outlook
+from icepact.model.plan import Before, Cost, Gain, LeftOut, Plan, Prediction, RewriteFiles, Unit
 from icepact.model.policy import Policy
 from icepact.model.rates import Rates
 from icepact.model.table import DataFile, TableState, delete_records, signature
@@ -14,8 +15,10 @@ from icepact.plan.budget import within_budget
 from icepact.plan.gain import gain_of
 from icepact.plan.methods import choose
 from icepact.plan.packing import outputs_of, pack, reading_order
+from icepact.plan.prospect import Prospect, features_of
 from icepact.plan.strategies.choice import Choice, Which
 from icepact.plan.strategies.table import STRATEGIES
+from icepact.plan.worth import scan_tasks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,17 +37,20 @@ def make_plan(
     *,
     now: datetime,
     set_aside: Mapping[str, str] | None = None,
+    outlook: Outlook | None = None,
 ) -> Plan:
     """What to rewrite, how, and why everything else is left alone.
 
     `state` needs to have only the files of the places that are `chosen`. `set_aside` says by a group's signature why it is
-    not tried now.
+    not tried now. Without an `outlook` nothing was learned yet.
     """
     rates = rates or Rates()
+    outlook = outlook or Outlook(now=now)
+    tasks = sum(scan_tasks(0, place.facts.bytes) for place in health.places)
     groups: list[RewriteFiles] = []
     left_out: list[LeftOut] = []
     for place in health.places:
-        verdict = _judge(state, policy, rates, place, now)
+        verdict = _judge(state, policy, rates, place, outlook, tasks)
         groups.extend(verdict.groups)
         left_out.extend(verdict.left_out)
     groups, aside = _without(groups, state, set_aside or {})
@@ -74,10 +80,11 @@ def choose_files(place: Place, policy: Policy, now: datetime) -> Choice:
         return Choice(which=Which.NONE, reason="refused: a file is live more than once in this snapshot")
     if policy.rewrite_all:
         return Choice(which=Which.ALL, reason="rewrite-all was asked for")
-    if place.settled_by is not None:
+    entry = STRATEGIES[policy.strategy]
+    if place.settled_by is not None and (place.compacted_last or entry.worth is None):
         reason = f"nothing was written since the run that made snapshot {place.settled_by}"
         return Choice(which=Which.NONE, reason=reason)
-    return STRATEGIES[policy.strategy](place, policy, now)
+    return entry.choose(place, policy, now)
 
 
 def _without(
@@ -105,21 +112,34 @@ def _most_saved_first(groups: Sequence[RewriteFiles]) -> list[RewriteFiles]:
     )
 
 
-def _judge(state: TableState, policy: Policy, rates: Rates, place: Place, now: datetime) -> _Verdict:
-    """Candidates of one place, packed; refused, settled and useless work is left out with its reason."""
-    choice = choose_files(place, policy, now)
+def _judge(state: TableState, policy: Policy, rates: Rates, place: Place, outlook: Outlook, tasks: int) -> _Verdict:
+    """Candidates of one place, packed; refused, settled and useless work is left out with its reason.
+
+    `tasks` are those of a scan of the whole table once it is compact.
+    """
+    choice = choose_files(place, policy, outlook.now)
     files = [file for key in place.keys for file in state.by_partition.get(key, ())]
     twice = sorted({f.path for f in files} & state.live_twice)
     if twice:
         return _left(place, f"refused: {twice[0]} is live more than once in this snapshot")
     if choice.which is Which.NONE:
         return _left(place, choice.reason)
-    chosen = [
-        f for f in files if choice.which.takes(small=f.size < policy.min_file_size, touched=bool(f.deletes))
+    offers = [
+        _offer(state, policy, rates, place, files, depth, tasks, outlook.now) for depth in (choice, *choice.others)
     ]
-    groups = tuple(_groups(state, policy, rates, place, chosen, choice))
-    if not groups:
+    offers = [offer for offer in offers if offer.groups]
+    if not offers:
         return _left(place, f"packing would not leave fewer files ({choice.reason})")
+    ask = None if policy.rewrite_all else STRATEGIES[policy.strategy].worth
+    if ask is None:
+        groups = offers[0].groups
+    else:
+        verdicts = [ask(offer.prospect, outlook, policy) for offer in offers]
+        good = [at for at, verdict in enumerate(verdicts) if verdict.worth]
+        if not good:
+            best = max(range(len(offers)), key=lambda at: verdicts[at].net)
+            return _left(place, f"{verdicts[best].reason} ({offers[best].prospect.choice.reason})")
+        groups = offers[max(good, key=lambda at: verdicts[at].net)].groups
     taken = {f.path for g in groups for f in g.files}
     rest = [f for f in files if f.path not in taken]
     if not rest:
@@ -127,6 +147,41 @@ def _judge(state: TableState, policy: Policy, rates: Rates, place: Place, now: d
     size = sum(f.size for f in rest)
     gain = LeftOut(partition=place.name, files=len(rest), bytes=size, reason="nothing to gain from these files")
     return _Verdict(groups=groups, left_out=(gain,))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Offer:
+    """What could be done with a place."""
+
+    groups: tuple[RewriteFiles, ...]
+    prospect: Prospect
+
+
+def _offer(
+    state: TableState,
+    policy: Policy,
+    rates: Rates,
+    place: Place,
+    files: Sequence[DataFile],
+    choice: Choice,
+    tasks: int,
+    now: datetime,
+) -> _Offer:
+    """One depth, packed and priced; its groups carry what a later lesson needs to know."""
+    chosen = [f for f in files if choice.which.takes(small=f.size < policy.min_file_size, touched=bool(f.deletes))]
+    groups = tuple(_groups(state, policy, rates, place, chosen, choice))
+    prospect = Prospect(
+        place=place,
+        choice=choice,
+        files=sum(len(g.files) for g in groups),
+        bytes=sum(g.bytes for g in groups),
+        outputs=sum(g.predicted_files for g in groups),
+        gain=Gain.sum(g.gain for g in groups),
+        cost=Cost.sum(g.cost for g in groups),
+        other_tasks=tasks - scan_tasks(0, place.facts.bytes),
+    )
+    features = features_of(prospect, now, policy.horizon / 3600)
+    return _Offer(groups=tuple(replace(g, features=features) for g in groups), prospect=prospect)
 
 
 def _left(place: Place, reason: str) -> _Verdict:

@@ -1,0 +1,178 @@
+"""What earlier runs taught about a table: how far reality is from the analytic model.
+
+A lesson is a number with the weight of what it was learned from. It is never believed outright: the less weight it
+has, the more it is drawn towards what all tables taught, and that towards the analytic model. Nothing learned is the
+analytic model itself.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from icepact.model.words import counted
+
+TOWARDS_ALL = 3.0
+"""A table's own measurements count in full against so many of all tables."""
+TOWARDS_MODEL = 6.0
+"""And those of all tables against so many that the analytic model were right."""
+
+
+class Heat(StrEnum):
+    """How often a place is written to."""
+
+    QUIET = "quiet"
+    """Less than once in ten hours."""
+    SLOW = "slow"
+    """Less than once an hour."""
+    STEADY = "steady"
+    """Less than six files an hour."""
+    BUSY = "busy"
+    """Less than thirty files an hour."""
+    HOT = "hot"
+
+
+_BELOW = ((0.1, Heat.QUIET), (1.0, Heat.SLOW), (6.0, Heat.STEADY), (30.0, Heat.BUSY))
+"""Files per hour."""
+
+
+def heat_of(files_per_hour: float) -> Heat:
+    """How hot a place is."""
+    return next((heat for limit, heat in _BELOW if files_per_hour < limit), Heat.HOT)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lesson:
+    """One number that was learned."""
+
+    value: float = 0.0
+    weight: float = 0.0
+    """How many recent measurements it stands for; old ones count less."""
+
+    def drawn(self, towards: float, strength: float) -> float:
+        """The number, drawn towards another one as if that had been measured so often."""
+        return (self.value * self.weight + towards * strength) / (self.weight + strength)
+
+    def to_dict(self) -> dict[str, float]:
+        """The lesson as it is printed with `--json`."""
+        return {"value": round(self.value, 4), "weight": round(self.weight, 2)}
+
+
+NOTHING = Lesson()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Taught:
+    """What some runs taught. Ratios are logarithms of real over predicted."""
+
+    cost: Lesson = NOTHING
+    """Seconds of work."""
+    files: Lesson = NOTHING
+    """Files saved."""
+    compression: Lesson = NOTHING
+    """Bytes per row, after over before."""
+    lasting: Mapping[Heat, Lesson] = field(default_factory=dict)
+    """Time until as many small files had come again as were merged, by heat."""
+    lasting_in: Mapping[str, Lesson] = field(default_factory=dict)
+    """The same by partition."""
+    conflicts: Mapping[Heat, Lesson] = field(default_factory=dict)
+    """Share of rewrites that were lost to somebody else's commit, by heat."""
+    groups: int = 0
+    """File groups that were looked at."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was taught, as it is printed with `--json`."""
+        return {
+            "groups": self.groups,
+            "cost": self.cost.to_dict(),
+            "files": self.files.to_dict(),
+            "compression": self.compression.to_dict(),
+            "lasting": {heat.value: lesson.to_dict() for heat, lesson in self.lasting.items()},
+            "conflicts": {heat.value: lesson.to_dict() for heat, lesson in self.conflicts.items()},
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expected:
+    """What is expected of one rewrite, over what the analytic model says of it."""
+
+    cost: float = 1.0
+    """Factor on the predicted cost."""
+    files: float = 1.0
+    """Factor on the predicted gain from fewer files."""
+    compression: float = 1.0
+    """Bytes after over bytes before."""
+    lasting: float = 1.0
+    """Factor on how long the gain lasts."""
+    conflict: float = 0.0
+    """Probability that the rewrite is lost."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lessons:
+    """What is known about one table."""
+
+    own: Taught = field(default_factory=Taught)
+    everywhere: Taught = field(default_factory=Taught)
+    """From all tables of the catalog, this one among them."""
+
+    def expect(self, features: Mapping[str, float], partition: str = "") -> Expected:
+        """What to expect of a rewrite with these features."""
+        heat = heat_of(features.get("files_per_hour", 0.0))
+        corrected = math.log(features.get("correction", 1.0))  # that much the predicted cost knows already
+        lasting = _chain(self.own.lasting.get(heat, NOTHING), self.everywhere.lasting.get(heat, NOTHING))
+        lasting = self.own.lasting_in.get(partition, NOTHING).drawn(lasting, TOWARDS_ALL)
+        return Expected(
+            cost=math.exp(_chain(self.own.cost, self.everywhere.cost, corrected) - corrected),
+            files=math.exp(_chain(self.own.files, self.everywhere.files)),
+            compression=math.exp(_chain(self.own.compression, self.everywhere.compression)),
+            lasting=math.exp(lasting),
+            conflict=_chain(self.own.conflicts.get(heat, NOTHING), self.everywhere.conflicts.get(heat, NOTHING)),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `icepact explain --learned --json` prints."""
+        return {
+            "own": self.own.to_dict(),
+            "everywhere": self.everywhere.to_dict(),
+            "expected": {
+                heat.value: _rounded(self.expect({"files_per_hour": rate})) for heat, rate in _EXAMPLES.items()
+            },
+        }
+
+    def explain(self) -> str:
+        """What was learned, in words."""
+        if not self.everywhere.groups:
+            return "nothing was learned yet: `auto` judges by the analytic model alone"
+        own, all_ = counted(self.own.groups, "file group"), counted(self.everywhere.groups, "file group")
+        some = self.expect({})
+        lines = [
+            f"learned from {own} of this table and {all_} of all tables",
+            f"work takes {_times(some.cost)} what is predicted from start values",
+            f"rewrites save {_times(some.files)} the files that are predicted",
+            f"a row takes {_times(some.compression)} the bytes it took before",
+        ]
+        for heat, rate in _EXAMPLES.items():
+            if heat in self.everywhere.lasting or heat in self.everywhere.conflicts:
+                here = self.expect({"files_per_hour": rate})
+                lines.append(
+                    f"{heat} partitions: a gain lasts {_times(here.lasting)} as long as predicted, "
+                    f"{here.conflict:.0%} of rewrites are lost to other commits"
+                )
+        return "\n".join(lines)
+
+
+_EXAMPLES = {Heat.QUIET: 0.0, Heat.SLOW: 0.5, Heat.STEADY: 3.0, Heat.BUSY: 15.0, Heat.HOT: 60.0}
+
+
+def _chain(own: Lesson, everywhere: Lesson, model: float = 0.0) -> float:
+    return own.drawn(everywhere.drawn(model, TOWARDS_MODEL), TOWARDS_ALL)
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.2f} times"
+
+
+def _rounded(expected: Expected) -> dict[str, float]:
+    return {name: round(getattr(expected, name), 4) for name in Expected.__slots__}

@@ -1,0 +1,178 @@
+"""Learning: from recorded outcomes to lessons. A pure function, so that nothing but outcomes needs to be kept.
+
+Medians instead of means, so that one odd run teaches little; and what is older counts less, halving every week, so that
+a world that has changed is noticed, and what was given up is tried again some day.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from icepact.model.lessons import Heat, Lesson, Lessons, Taught, heat_of
+
+HALF_LIFE_HOURS = 7 * 24.0
+"""After so long a measurement counts half."""
+_LARGEST = math.log(50)
+"""Ratios beyond it tell of something else than the ratio."""
+_LOST = ("superseded", "refused", "re-plan", "late")
+"""How the reasons of groups begin that somebody else's commit has cost."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Group:
+    """One file group of an outcome."""
+
+    table: str
+    at: datetime
+    weight: float
+    told: Mapping[str, Any]
+
+    @property
+    def features(self) -> Mapping[str, float]:
+        found: Mapping[str, float] = self.told.get("features") or {}
+        return found
+
+    @property
+    def heat(self) -> Heat:
+        return heat_of(self.features.get("files_per_hour", 0.0))
+
+    @property
+    def committed(self) -> bool:
+        return bool(self.told.get("committed"))
+
+
+Item = TypeVar("Item")
+Key = TypeVar("Key")
+Measure = tuple[float, float]
+"""A value and its weight."""
+
+
+def learn(
+    outcomes: Iterable[Mapping[str, Any]], table: str, *, now: datetime, since: datetime | None = None
+) -> Lessons:
+    """What the outcomes of a catalog's runs teach about one of its tables; nothing before `since`."""
+    groups = sorted(_groups(outcomes, now, since), key=lambda g: g.at)
+    return Lessons(own=_taught([g for g in groups if g.table == table], now), everywhere=_taught(groups, now))
+
+
+def _groups(outcomes: Iterable[Mapping[str, Any]], now: datetime, since: datetime | None) -> Iterator[_Group]:
+    for outcome in outcomes:
+        at = datetime.fromisoformat(outcome["started_at"])
+        if since is not None and at < since:
+            continue
+        weight = 0.5 ** (max(0.0, (now - at).total_seconds() / 3600) / HALF_LIFE_HOURS)
+        for told in outcome.get("groups", ()):
+            yield _Group(table=outcome["table"], at=at, weight=weight, told=told)
+
+
+def _taught(groups: Sequence[_Group], now: datetime) -> Taught:
+    lasted = list(_lasted(groups, now))
+    return Taught(
+        cost=_middle(_each(groups, _cost)),
+        files=_middle(_each(groups, _files)),
+        compression=_middle(_each(groups, _compression)),
+        lasting={
+            heat: _middle([(value, g.weight) for g, value in some])
+            for heat, some in _by(lasted, lambda one: one[0].heat)
+        },
+        lasting_in={
+            partition: _middle([(value, g.weight) for g, value in some])
+            for partition, some in _by(lasted, lambda one: str(one[0].told["partition"]))
+        },
+        conflicts={heat: _share(some) for heat, some in _by([g for g in groups if _ended(g)], lambda g: g.heat)},
+        groups=len(groups),
+    )
+
+
+def _each(groups: Sequence[_Group], measure: Callable[[Mapping[str, Any]], float | None]) -> list[Measure]:
+    found = ((measure(g.told), g.weight) for g in groups)
+    return [(value, weight) for value, weight in found if value is not None]
+
+
+def _cost(told: Mapping[str, Any]) -> float | None:
+    """Of every group that was worked on, committed or not."""
+    return _ratio(told.get("seconds", 0.0), told.get("baseline_seconds", 0.0))
+
+
+def _files(told: Mapping[str, Any]) -> float | None:
+    if not told.get("committed") or "predicted_files" not in told:
+        return None
+    return _ratio(told["input_files"] - told["output_files"], told["input_files"] - told["predicted_files"])
+
+
+def _compression(told: Mapping[str, Any]) -> float | None:
+    """By row: rows that deletes have taken are no compression."""
+    if not told.get("committed") or not told["rows_in"] or not told["rows_out"]:
+        return None
+    return _ratio(told["bytes_out"] / told["rows_out"], told["bytes_in"] / told["rows_in"])
+
+
+def _ratio(real: float, predicted: float) -> float | None:
+    if real <= 0 or predicted <= 0:
+        return None
+    return max(-_LARGEST, min(_LARGEST, math.log(real / predicted)))
+
+
+def _lasted(groups: Sequence[_Group], now: datetime) -> Iterator[tuple[_Group, float]]:
+    """Of each rewrite: how long its gain really lasted over what was predicted.
+
+    It lasts until as many files have come again as were merged. The next rewrite of the partition tells how many had
+    come by then. Where there was none yet, it has lasted at least until now, which is news only if less was predicted.
+    """
+    done = [g for g in groups if g.committed and g.features.get("lasting_hours")]
+    following: dict[tuple[str, str], _Group] = {}
+    for group in reversed(done):
+        place = group.table, str(group.told["partition"])
+        later = following.get(place)
+        following[place] = group
+        predicted = group.features["lasting_hours"]
+        hours = _hours(group.at, later.at if later else now)
+        if later is not None:
+            come = max(1.0, later.told["input_files"] - group.told["output_files"])
+            hours *= group.features.get("merged_files", come) / come
+        elif hours < predicted:
+            continue
+        value = _ratio(min(hours, group.features.get("horizon_hours", hours)), predicted)
+        if value is not None:
+            yield group, value
+
+
+def _hours(begin: datetime, end: datetime) -> float:
+    return (end - begin).total_seconds() / 3600
+
+
+def _ended(group: _Group) -> bool:
+    """Whether a group tells about conflicts: it was committed, or lost to somebody."""
+    return group.committed or _was_lost(group)
+
+
+def _was_lost(group: _Group) -> bool:
+    return not group.committed and str(group.told.get("reason", "")).startswith(_LOST)
+
+
+def _share(groups: Sequence[_Group]) -> Lesson:
+    weight = sum(g.weight for g in groups)
+    return Lesson(value=sum(g.weight for g in groups if _was_lost(g)) / weight, weight=weight)
+
+
+def _middle(measures: Sequence[Measure]) -> Lesson:
+    """The weighted median."""
+    if not measures:
+        return Lesson()
+    ordered = sorted(measures)
+    total = sum(weight for _, weight in ordered)
+    reached = 0.0
+    for value, weight in ordered:
+        reached += weight
+        if reached >= total / 2:
+            return Lesson(value=value, weight=total)
+    return Lesson(value=ordered[-1][0], weight=total)
+
+
+def _by(items: Sequence[Item], key: Callable[[Item], Key]) -> list[tuple[Key, list[Item]]]:
+    found: dict[Key, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return list(found.items())

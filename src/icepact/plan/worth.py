@@ -1,0 +1,138 @@
+"""Whether a rewrite is worth its price: the guard against work that makes things worse.
+
+Three questions, in this order:
+
+- Would scans be slower, because fewer tasks are left than readers have cores?
+- Is the saving smaller than the price? A gain counts for every scan until it is used up: until as many small files have
+  come again as were merged, and no longer than the horizon.
+- Is it better to wait? A place that will be rewritten again soon must save twice its price: that is where the price of
+  rewriting often and the price of reading many files add up to least.
+"""
+
+import math
+from dataclasses import dataclass
+
+from icepact.model.lessons import Expected
+from icepact.model.outlook import Outlook
+from icepact.model.plan import Cost
+from icepact.model.policy import Policy
+from icepact.plan.gain import SECONDS_PER_FILE
+from icepact.plan.prospect import Prospect, features_of
+
+SCAN_BYTES_PER_SECOND = 100 * 1024**2
+"""What a reader decodes on one core."""
+SPLIT = 128 * 1024**2
+"""Bytes of one task of a scan; readers split larger files at row groups."""
+OPEN_COST = 4 * 1024**2
+"""Bytes that readers count for a small file when they put several into one task."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """Whether work is worth doing."""
+
+    worth: bool
+    reason: str
+    """Why not; empty if it is."""
+    saving: float = 0.0
+    """Money that scans save."""
+    price: float = 0.0
+    """Money that the work is expected to cost."""
+
+    @property
+    def net(self) -> float:
+        """What is left of the saving."""
+        return self.saving - self.price
+
+
+def worth(prospect: Prospect, outlook: Outlook, policy: Policy) -> Verdict:
+    """Whether the work of a prospect is worth doing now."""
+    slower = _slower(prospect, policy)
+    horizon = policy.horizon / 3600
+    features = features_of(prospect, outlook.now, horizon)
+    expected = outlook.lessons.expect(features, prospect.place.name)
+    hours = min(horizon, features["lasting_hours"] * expected.lasting)
+    seconds = saved_seconds(prospect, expected)
+    saving = seconds * policy.scans_per_day * hours / 24 * outlook.money_per_scan_second * (1 - expected.conflict)
+    price = price_of(prospect.cost, outlook) * expected.cost
+    again = 1 - hours / horizon  # 0 if it is not rewritten before the horizon, 1 if at once
+    reason = ""
+    if slower:
+        reason = slower
+    elif saving <= price:
+        reason = f"not worth it: scans would save {_money(saving)} in {_time(hours)}, and it costs {_money(price)}"
+        reason += _why(expected, features["files_per_hour"], hours, horizon)
+    elif saving <= price * (1 + again):
+        reason = (
+            f"worth more later: {_rate(features['files_per_hour'])}, so that it would be done again in {_time(hours)}; "
+            f"until then scans would save {_money(saving)} of the {_money(price)} that it costs each time"
+        )
+    return Verdict(worth=not reason, reason=reason, saving=saving, price=price)
+
+
+def saved_seconds(prospect: Prospect, expected: Expected) -> float:
+    """What one scan of these files takes less."""
+    denser = prospect.bytes * (1 - expected.compression) / SCAN_BYTES_PER_SECOND
+    return prospect.gain.scan_seconds * expected.files + denser
+
+
+def price_of(cost: Cost, outlook: Outlook) -> float:
+    """What work costs: the money that is predicted, or its seconds at a start price."""
+    return cost.money or cost.seconds * outlook.money_per_work_second
+
+
+def scan_tasks(files: int, size: int) -> int:
+    """Tasks that readers make of some files: as many as splits, where a tiny file counts as a small one."""
+    return max(1, math.ceil(max(size, files * OPEN_COST) / SPLIT))
+
+
+def _slower(prospect: Prospect, policy: Policy) -> str:
+    """Why scans would be slower; empty if they would not.
+
+    Only small tables can lose: merging takes tasks away where tiny files are many, and only while fewer tasks than
+    cores are left does that outweigh the files that need not be opened.
+    """
+    cores = policy.reader_parallelism
+    reading = prospect.bytes / SCAN_BYTES_PER_SECOND
+    before = prospect.other_tasks + scan_tasks(prospect.files, prospect.bytes)
+    after = prospect.other_tasks + max(prospect.outputs, math.ceil(prospect.bytes / SPLIT))
+    if after >= min(cores, before):
+        return ""
+    left = reading + prospect.outputs * SECONDS_PER_FILE
+    now = left + prospect.gain.scan_seconds
+    if left / min(cores, after) <= now / min(cores, before):
+        return ""
+    return (
+        f"scans would be slower: {after} instead of {before} tasks for {cores} cores, "
+        f"{left / min(cores, after):.2g} s instead of {now / min(cores, before):.2g} s"
+    )
+
+
+def _why(expected: Expected, rate: float, hours: float, horizon: float) -> str:
+    """What the analytic model or lessons have to say about a saving that is too small."""
+    told = []
+    if hours < horizon:
+        told.append(_rate(rate))
+    if expected.conflict >= 0.1:
+        told.append(f"{expected.conflict:.0%} of such rewrites are lost to other commits")
+    if expected.compression >= 1.05:
+        told.append(f"rewriting makes rows {expected.compression - 1:.0%} larger")
+    if expected.cost >= 1.2:
+        told.append(f"work takes {expected.cost:.1f} times what is predicted")
+    return f" ({'; '.join(told)})" if told else ""
+
+
+def _rate(files_per_hour: float) -> str:
+    if files_per_hour >= 1:
+        return f"about {files_per_hour:,.0f} files an hour arrive"
+    return f"about {files_per_hour * 24:,.1f} files a day arrive"
+
+
+def _money(money: float) -> str:
+    return f"{money:.2g}" if abs(money) < 1 else f"{money:,.2f}"
+
+
+def _time(hours: float) -> str:
+    if hours < 1:
+        return f"{hours * 60:.0f} min"
+    return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} d"
