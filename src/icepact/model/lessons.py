@@ -1,7 +1,7 @@
 """What earlier runs taught about a table: how far reality is from the analytic model.
 
 A lesson is a number with the weight of what it was learned from. It is never believed outright: the less weight it
-has, the more it is drawn towards what all tables taught, and that towards the analytic model. Nothing learned is the
+has, the more it is drawn towards what other tables taught, and that towards the analytic model. Nothing learned is the
 analytic model itself.
 """
 
@@ -13,10 +13,12 @@ from typing import Any
 
 from icepact.model.words import counted
 
-TOWARDS_ALL = 3.0
-"""A table's own measurements count in full against so many of all tables."""
-TOWARDS_MODEL = 6.0
-"""And those of all tables against so many that the analytic model were right."""
+TOWARDS_OTHERS = 3.0
+"""A table's own measurements are weighed against so many that agree with the other tables."""
+EXACT = 0.5
+"""The same for what hardly differs from one measurement to the next."""
+TOWARDS_MODEL = 1.0
+"""And the voices of other tables against so many that agree with the analytic model."""
 
 
 class Heat(StrEnum):
@@ -71,7 +73,7 @@ class Taught:
     files: Lesson = NOTHING
     """Files saved."""
     compression: Lesson = NOTHING
-    """Bytes per row, after over before."""
+    """Bytes of rows that were encoded anew, after over before."""
     lasting: Mapping[Heat, Lesson] = field(default_factory=dict)
     """Time until as many small files had come again as were merged, by heat."""
     lasting_in: Mapping[str, Lesson] = field(default_factory=dict)
@@ -102,7 +104,7 @@ class Expected:
     files: float = 1.0
     """Factor on the predicted gain from fewer files."""
     compression: float = 1.0
-    """Bytes after over bytes before."""
+    """Bytes after over bytes before, of rows that are encoded anew."""
     lasting: float = 1.0
     """Factor on how long the gain lasts."""
     conflict: float = 0.0
@@ -114,28 +116,30 @@ class Lessons:
     """What is known about one table."""
 
     own: Taught = field(default_factory=Taught)
-    everywhere: Taught = field(default_factory=Taught)
-    """From all tables of the catalog, this one among them."""
+    others: Taught = field(default_factory=Taught)
+    """What the other tables of the catalog agree about."""
 
     def expect(self, features: Mapping[str, float], partition: str = "") -> Expected:
         """What to expect of a rewrite with these features."""
         heat = heat_of(features.get("files_per_hour", 0.0))
         corrected = math.log(features.get("correction", 1.0))  # that much the predicted cost knows already
-        lasting = _chain(self.own.lasting.get(heat, NOTHING), self.everywhere.lasting.get(heat, NOTHING))
-        lasting = self.own.lasting_in.get(partition, NOTHING).drawn(lasting, TOWARDS_ALL)
+        lasting = _chain(self.own.lasting.get(heat, NOTHING), self.others.lasting.get(heat, NOTHING))
+        lasting = self.own.lasting_in.get(partition, NOTHING).drawn(lasting, TOWARDS_OTHERS)
+        # that other tables shrink is no reason to expect it of this one; that they grow is one to beware of it
+        grows = max(0.0, self.others.compression.drawn(0.0, TOWARDS_MODEL))
         return Expected(
-            cost=math.exp(_chain(self.own.cost, self.everywhere.cost, corrected) - corrected),
-            files=math.exp(_chain(self.own.files, self.everywhere.files)),
-            compression=math.exp(_chain(self.own.compression, self.everywhere.compression)),
+            cost=math.exp(_chain(self.own.cost, self.others.cost, corrected) - corrected),
+            files=math.exp(_chain(self.own.files, self.others.files)),
+            compression=math.exp(self.own.compression.drawn(grows, EXACT)),
             lasting=math.exp(lasting),
-            conflict=_chain(self.own.conflicts.get(heat, NOTHING), self.everywhere.conflicts.get(heat, NOTHING)),
+            conflict=_chain(self.own.conflicts.get(heat, NOTHING), self.others.conflicts.get(heat, NOTHING)),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `icepact explain --learned --json` prints."""
         return {
             "own": self.own.to_dict(),
-            "everywhere": self.everywhere.to_dict(),
+            "others": self.others.to_dict(),
             "expected": {
                 heat.value: _rounded(self.expect({"files_per_hour": rate})) for heat, rate in _EXAMPLES.items()
             },
@@ -143,18 +147,18 @@ class Lessons:
 
     def explain(self) -> str:
         """What was learned, in words."""
-        if not self.everywhere.groups:
+        if not self.own.groups + self.others.groups:
             return "nothing was learned yet: `auto` judges by the analytic model alone"
-        own, all_ = counted(self.own.groups, "file group"), counted(self.everywhere.groups, "file group")
+        own, others = counted(self.own.groups, "file group"), counted(self.others.groups, "file group")
         some = self.expect({})
         lines = [
-            f"learned from {own} of this table and {all_} of all tables",
+            f"learned from {own} of this table and {others} of others",
             f"work takes {_times(some.cost)} what is predicted from start values",
             f"rewrites save {_times(some.files)} the files that are predicted",
-            f"a row takes {_times(some.compression)} the bytes it took before",
+            f"rows that are encoded anew take {_times(some.compression)} the bytes they took before",
         ]
         for heat, rate in _EXAMPLES.items():
-            if heat in self.everywhere.lasting or heat in self.everywhere.conflicts:
+            if any(heat in taught.conflicts for taught in (self.own, self.others)):
                 here = self.expect({"files_per_hour": rate})
                 lines.append(
                     f"{heat} partitions: a gain lasts {_times(here.lasting)} as long as predicted, "
@@ -166,8 +170,8 @@ class Lessons:
 _EXAMPLES = {Heat.QUIET: 0.0, Heat.SLOW: 0.5, Heat.STEADY: 3.0, Heat.BUSY: 15.0, Heat.HOT: 60.0}
 
 
-def _chain(own: Lesson, everywhere: Lesson, model: float = 0.0) -> float:
-    return own.drawn(everywhere.drawn(model, TOWARDS_MODEL), TOWARDS_ALL)
+def _chain(own: Lesson, others: Lesson, model: float = 0.0) -> float:
+    return own.drawn(others.drawn(model, TOWARDS_MODEL), TOWARDS_OTHERS)
 
 
 def _times(factor: float) -> str:

@@ -1,6 +1,6 @@
 """Learning: from recorded outcomes to lessons. A pure function, so that nothing but outcomes needs to be kept.
 
-Medians instead of means, so that one odd run teaches little; and what is older counts less, halving every week, so that
+Medians instead of means, so that one odd run teaches little; and what is older counts less, halving every fortnight, so that
 a world that has changed is noticed, and what was given up is tried again some day.
 """
 
@@ -10,10 +10,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from icepact.model.lessons import Heat, Lesson, Lessons, Taught, heat_of
+from icepact.model.lessons import NOTHING, TOWARDS_OTHERS, Heat, Lesson, Lessons, Taught, heat_of
 
-HALF_LIFE_HOURS = 7 * 24.0
+HALF_LIFE_HOURS = 45 * 24.0
 """After so long a measurement counts half."""
+HALF_COUNT = 8.0
+"""And after so many others of its kind."""
+HALF_COUNT_EXACT = 3.0
+"""The same for what hardly differs from one measurement to the next: if it does, something has changed."""
+DOUBT = 2.0
+"""Standard errors that a median must be away from the model."""
+_LEAST_ENCODED = 0.1
+"""Share of the bytes from which on a group tells about compression."""
 _LARGEST = math.log(50)
 """Ratios beyond it tell of something else than the ratio."""
 _LOST = ("superseded", "refused", "re-plan", "late")
@@ -54,7 +62,25 @@ def learn(
 ) -> Lessons:
     """What the outcomes of a catalog's runs teach about one of its tables; nothing before `since`."""
     groups = sorted(_groups(outcomes, now, since), key=lambda g: g.at)
-    return Lessons(own=_taught([g for g in groups if g.table == table], now), everywhere=_taught(groups, now))
+    tables = {name: _taught(some, now) for name, some in _by(groups, lambda g: g.table)}
+    own = tables.pop(table, Taught())
+    return Lessons(own=own, others=_together(list(tables.values())))
+
+
+def _together(tables: Sequence[Taught]) -> Taught:
+    """What tables agree about: each has one voice, and where they differ little is left."""
+
+    def agreed(lessons: Iterable[Lesson]) -> Lesson:
+        return _middle([(one.value, one.weight / (one.weight + TOWARDS_OTHERS)) for one in lessons if one.weight], 0.5, math.inf)
+
+    return Taught(
+        cost=agreed(t.cost for t in tables),
+        files=agreed(t.files for t in tables),
+        compression=agreed(t.compression for t in tables),
+        lasting={heat: agreed(t.lasting.get(heat, NOTHING) for t in tables) for heat in Heat},
+        conflicts={heat: agreed(t.conflicts.get(heat, NOTHING) for t in tables) for heat in Heat},
+        groups=sum(t.groups for t in tables),
+    )
 
 
 def _groups(outcomes: Iterable[Mapping[str, Any]], now: datetime, since: datetime | None) -> Iterator[_Group]:
@@ -70,15 +96,15 @@ def _groups(outcomes: Iterable[Mapping[str, Any]], now: datetime, since: datetim
 def _taught(groups: Sequence[_Group], now: datetime) -> Taught:
     lasted = list(_lasted(groups, now))
     return Taught(
-        cost=_middle(_each(groups, _cost)),
-        files=_middle(_each(groups, _files)),
-        compression=_middle(_each(groups, _compression)),
+        cost=_middle(_each(groups, _cost), 0.3),
+        files=_middle(_each(groups, _files), 0.3),
+        compression=_middle(_each(groups, _compression), 0.1, HALF_COUNT_EXACT),
         lasting={
-            heat: _middle([(value, g.weight) for g, value in some])
+            heat: _middle([(value, g.weight) for g, value in some], 1.0)
             for heat, some in _by(lasted, lambda one: one[0].heat)
         },
         lasting_in={
-            partition: _middle([(value, g.weight) for g, value in some])
+            partition: _middle([(value, g.weight) for g, value in some], 1.0)
             for partition, some in _by(lasted, lambda one: str(one[0].told["partition"]))
         },
         conflicts={heat: _share(some) for heat, some in _by([g for g in groups if _ended(g)], lambda g: g.heat)},
@@ -103,10 +129,13 @@ def _files(told: Mapping[str, Any]) -> float | None:
 
 
 def _compression(told: Mapping[str, Any]) -> float | None:
-    """By row: rows that deletes have taken are no compression."""
+    """Of what was encoded: what is copied keeps its size, and rows that deletes have taken are no compression."""
     if not told.get("committed") or not told["rows_in"] or not told["rows_out"]:
         return None
-    return _ratio(told["bytes_out"] / told["rows_out"], told["bytes_in"] / told["rows_in"])
+    copied, kept = told.get("copied_bytes", 0), told["bytes_in"] * told["rows_out"] / told["rows_in"]
+    if kept - copied < _LEAST_ENCODED * kept:
+        return None
+    return _ratio(told["bytes_out"] - copied, kept - copied)
 
 
 def _ratio(real: float, predicted: float) -> float | None:
@@ -153,22 +182,36 @@ def _was_lost(group: _Group) -> bool:
 
 
 def _share(groups: Sequence[_Group]) -> Lesson:
-    weight = sum(g.weight for g in groups)
-    return Lesson(value=sum(g.weight for g in groups if _was_lost(g)) / weight, weight=weight)
+    weights = _fading([g.weight for g in groups])
+    lost = sum(weight for weight, group in zip(weights, groups, strict=True) if _was_lost(group))
+    return Lesson(value=lost / sum(weights), weight=sum(weights))
 
 
-def _middle(measures: Sequence[Measure]) -> Lesson:
-    """The weighted median."""
+def _fading(weights: Sequence[float], half: float = HALF_COUNT) -> list[float]:
+    """Weights of measurements, oldest first: each counts less with every one that came after it."""
+    return [weight * 0.5 ** (after / half) for after, weight in zip(reversed(range(len(weights))), weights, strict=True)]
+
+
+def _middle(measures: Sequence[Measure], usual: float, half: float = HALF_COUNT) -> Lesson:
+    """The weighted median of measurements, oldest first; what may be chance is no lesson.
+
+    `usual` is their spread as long as there are few of them.
+    """
     if not measures:
-        return Lesson()
-    ordered = sorted(measures)
-    total = sum(weight for _, weight in ordered)
+        return NOTHING
+    weights = _fading([weight for _, weight in measures], half)
+    ordered = sorted(zip((value for value, _ in measures), weights, strict=True))
+    total = sum(weights)
     reached = 0.0
+    middle = ordered[-1][0]
     for value, weight in ordered:
         reached += weight
         if reached >= total / 2:
-            return Lesson(value=value, weight=total)
-    return Lesson(value=ordered[-1][0], weight=total)
+            middle = value
+            break
+    spread = math.sqrt((sum(w * (v - middle) ** 2 for v, w in ordered) + usual**2) / (total + 1))
+    certain = abs(middle) > DOUBT * spread / math.sqrt(total)
+    return Lesson(value=middle if certain else 0.0, weight=total)
 
 
 def _by(items: Sequence[Item], key: Callable[[Item], Key]) -> list[tuple[Key, list[Item]]]:

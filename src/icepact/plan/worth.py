@@ -3,10 +3,10 @@
 Three questions, in this order:
 
 - Would scans be slower, because fewer tasks are left than readers have cores?
-- Is the saving smaller than the price? A gain counts for every scan until it is used up: until as many small files have
-  come again as were merged, and no longer than the horizon.
-- Is it better to wait? A place that will be rewritten again soon must save twice its price: that is where the price of
-  rewriting often and the price of reading many files add up to least.
+- Is the price higher than what scans save until the horizon?
+- Is it better to wait? As long as files keep coming, the output will be rewritten together with them. Waiting until as
+  many have come again spares that, and perhaps a rewrite that is lost to the writers; scans pay for it meanwhile. The
+  sum of both is least where scans pay twice what is spared.
 """
 
 import math
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from icepact.model.lessons import Expected
 from icepact.model.outlook import Outlook
 from icepact.model.plan import Cost
-from icepact.model.policy import Policy
+from icepact.model.policy import MethodWish, Policy
 from icepact.plan.gain import SECONDS_PER_FILE
 from icepact.plan.prospect import Prospect, features_of
 
@@ -23,6 +23,8 @@ SCAN_BYTES_PER_SECOND = 100 * 1024**2
 """What a reader decodes on one core."""
 SPLIT = 128 * 1024**2
 """Bytes of one task of a scan; readers split larger files at row groups."""
+COPIED_AGAIN = 0.2
+"""Work for an output that is rewritten once more, over that for its inputs: most of its row groups are copied then."""
 OPEN_COST = 4 * 1024**2
 """Bytes that readers count for a small file when they put several into one task."""
 
@@ -47,38 +49,45 @@ class Verdict:
 
 def worth(prospect: Prospect, outlook: Outlook, policy: Policy) -> Verdict:
     """Whether the work of a prospect is worth doing now."""
-    slower = _slower(prospect, policy)
     horizon = policy.horizon / 3600
     features = features_of(prospect, outlook.now, horizon)
     expected = outlook.lessons.expect(features, prospect.place.name)
+    price = price_of(prospect.cost, outlook, expected)
+    an_hour = saved_seconds(prospect, expected) * policy.scans_per_day / 24 * outlook.money_per_scan_second
+    saving = an_hour * horizon * (1 - expected.conflict)
     hours = min(horizon, features["lasting_hours"] * expected.lasting)
-    seconds = saved_seconds(prospect, expected)
-    saving = seconds * policy.scans_per_day * hours / 24 * outlook.money_per_scan_second * (1 - expected.conflict)
-    price = price_of(prospect.cost, outlook) * expected.cost
-    again = 1 - hours / horizon  # 0 if it is not rewritten before the horizon, 1 if at once
-    reason = ""
-    if slower:
-        reason = slower
-    elif saving <= price:
-        reason = f"not worth it: scans would save {_money(saving)} in {_time(hours)}, and it costs {_money(price)}"
-        reason += _why(expected, features["files_per_hour"], hours, horizon)
-    elif saving <= price * (1 + again):
+    spared = _again(prospect, outlook, policy, expected) + price * expected.conflict / (1 - expected.conflict)
+    reason = _slower(prospect, policy)
+    if not reason and saving <= price:
+        reason = f"not worth it: scans would save {_money(saving)} in {_time(horizon)}, and it costs {_money(price)}"
+        reason += _why(expected)
+    if not reason and hours < horizon and an_hour * hours < 2 * spared:
         reason = (
-            f"worth more later: {_rate(features['files_per_hour'])}, so that it would be done again in {_time(hours)}; "
-            f"until then scans would save {_money(saving)} of the {_money(price)} that it costs each time"
+            f"worth more later: {_rate(features['files_per_hour'])}, and waiting for about {_time(hours)} spares "
+            f"{_money(spared)}, while scans pay {_money(an_hour * hours)}{_why(expected)}"
         )
     return Verdict(worth=not reason, reason=reason, saving=saving, price=price)
 
 
 def saved_seconds(prospect: Prospect, expected: Expected) -> float:
     """What one scan of these files takes less."""
-    denser = prospect.bytes * (1 - expected.compression) / SCAN_BYTES_PER_SECOND
+    denser = prospect.cost.encoded_bytes * (1 - expected.compression) / SCAN_BYTES_PER_SECOND
     return prospect.gain.scan_seconds * expected.files + denser
 
 
-def price_of(cost: Cost, outlook: Outlook) -> float:
-    """What work costs: the money that is predicted, or its seconds at a start price."""
-    return cost.money or cost.seconds * outlook.money_per_work_second
+def price_of(cost: Cost, outlook: Outlook, expected: Expected) -> float:
+    """What work costs: the money that is predicted, or its seconds at a start price; lessons are about the seconds."""
+    seconds = cost.seconds * outlook.money_per_work_second
+    return max(0.0, (cost.money or seconds) + seconds * (expected.cost - 1))
+
+
+def _again(prospect: Prospect, outlook: Outlook, policy: Policy, expected: Expected) -> float:
+    """What it costs to rewrite the output once more with files that come later; nothing if it is large enough."""
+    if prospect.bytes * expected.compression >= prospect.outputs * policy.min_file_size:
+        return 0.0
+    price = price_of(prospect.cost, outlook, expected)
+    seconds = prospect.cost.seconds * outlook.money_per_work_second * expected.cost
+    return price if policy.method is MethodWish.SPARK else price - seconds * (1 - COPIED_AGAIN)
 
 
 def scan_tasks(files: int, size: int) -> int:
@@ -108,11 +117,9 @@ def _slower(prospect: Prospect, policy: Policy) -> str:
     )
 
 
-def _why(expected: Expected, rate: float, hours: float, horizon: float) -> str:
-    """What the analytic model or lessons have to say about a saving that is too small."""
+def _why(expected: Expected) -> str:
+    """What lessons have to say about it."""
     told = []
-    if hours < horizon:
-        told.append(_rate(rate))
     if expected.conflict >= 0.1:
         told.append(f"{expected.conflict:.0%} of such rewrites are lost to other commits")
     if expected.compression >= 1.05:
