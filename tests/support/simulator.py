@@ -9,7 +9,7 @@ compacted is the gain.
 A world is right if the analytic model is right about it, on the average. In the others it is wrong about compression,
 conflicts, the pattern of writes or the cost of work, from the beginning or after a change midway.
 
-    python -m tests.support.simulator        prints the table that stands in docs/strategies.md
+    python -m tests.support.simulator        prints the comparison
 """
 
 import math
@@ -25,10 +25,9 @@ import numpy as np
 from icepact.model.health import Facts, Place
 from icepact.model.lessons import Expected, Lessons
 from icepact.model.outlook import START_PRICE, Outlook
-from icepact.model.plan import Cost
+from icepact.model.plan import Cost, Method
 from icepact.model.policy import Policy
 from icepact.model.rates import MEASURED
-from icepact.model.plan import Method
 from icepact.plan.gain import SECONDS_PER_FILE, SECONDS_PER_ROW_GROUP, make_gain
 from icepact.plan.learning import learn
 from icepact.plan.prospect import Prospect, features_of

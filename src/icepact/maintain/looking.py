@@ -6,12 +6,16 @@ from datetime import UTC, datetime, timedelta
 from icepact.assess.health import assess
 from icepact.iceberg.lake import Lake
 from icepact.iceberg.table import IcebergTable
+from icepact.maintain.learned import lessons_of
 from icepact.model.census import census_of
 from icepact.model.health import Health
+from icepact.model.lessons import Lessons
+from icepact.model.outlook import Outlook
 from icepact.model.plan import Plan
-from icepact.model.policy import Options, Policy, resolve
+from icepact.model.policy import Options, Policy, Strategy, resolve
 from icepact.model.rates import Rates, measurements
 from icepact.model.run import Failure
+from icepact.model.table import TableState
 from icepact.plan.planner import make_plan
 from icepact.record.store import RecordStore
 
@@ -35,7 +39,13 @@ def plan(lake: Lake, name: str, request: Options, configuration: Options, store:
     health = assess(census_of(state), policy)
     now = datetime.now(UTC)
     aside = set_aside(store.failures(table.uuid), now)
-    return make_plan(health, state, policy, _rates(lake, store), now=now, set_aside=aside)
+    outlook = Outlook(now=now, lessons=_lessons(lake, store, state, policy, now))
+    return make_plan(health, state, policy, _rates(lake, store), now=now, set_aside=aside, outlook=outlook)
+
+
+def _lessons(lake: Lake, store: RecordStore, state: TableState, policy: Policy, now: datetime) -> Lessons:
+    """What earlier runs taught, if the strategy listens."""
+    return lessons_of(store, lake.catalog, state.table, now) if policy.strategy == Strategy.AUTO else Lessons()
 
 
 def _rates(lake: Lake, store: RecordStore) -> Rates:

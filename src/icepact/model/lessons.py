@@ -15,6 +15,8 @@ from icepact.model.words import counted
 
 TOWARDS_OTHERS = 3.0
 """A table's own measurements are weighed against so many that agree with the other tables."""
+DOUBT = 2.0
+"""Standard errors by which a lesson must be away from the analytic model to count."""
 EXACT = 0.5
 """The same for what hardly differs from one measurement to the next."""
 TOWARDS_MODEL = 1.0
@@ -35,6 +37,25 @@ class Heat(StrEnum):
     HOT = "hot"
 
 
+class Span(StrEnum):
+    """For how long a gain is predicted to last."""
+
+    HOURS = "hours"
+    """Less than half a day."""
+    DAYS = "days"
+    """Less than the horizon."""
+    HORIZON = "horizon"
+    """Nothing is expected to come before the horizon."""
+
+
+def span_of(features: Mapping[str, float]) -> Span:
+    """For how long the gain of a rewrite was predicted to last."""
+    hours = features.get("lasting_hours", math.inf)
+    if hours >= features.get("horizon_hours", math.inf):
+        return Span.HORIZON
+    return Span.DAYS if hours >= 12 else Span.HOURS
+
+
 _BELOW = ((0.1, Heat.QUIET), (1.0, Heat.SLOW), (6.0, Heat.STEADY), (30.0, Heat.BUSY))
 """Files per hour."""
 
@@ -51,14 +72,26 @@ class Lesson:
     value: float = 0.0
     weight: float = 0.0
     """How many recent measurements it stands for; old ones count less."""
+    error: float = 0.0
+    """How far off it may well be: its standard error."""
 
-    def drawn(self, towards: float, strength: float) -> float:
+    def drawn(self, towards: "Lesson", strength: float) -> "Lesson":
         """The number, drawn towards another one as if that had been measured so often."""
-        return (self.value * self.weight + towards * strength) / (self.weight + strength)
+        whole = self.weight + strength
+        return Lesson(
+            value=(self.value * self.weight + towards.value * strength) / whole,
+            weight=whole,
+            error=math.hypot(self.error * self.weight, towards.error * strength) / whole,
+        )
+
+    def beyond(self, model: float = 0.0) -> float:
+        """By how much it is beyond what the analytic model says; nothing if that may be chance."""
+        away = self.value - model
+        return away if abs(away) > DOUBT * self.error else 0.0
 
     def to_dict(self) -> dict[str, float]:
         """The lesson as it is printed with `--json`."""
-        return {"value": round(self.value, 4), "weight": round(self.weight, 2)}
+        return {"value": round(self.value, 4), "weight": round(self.weight, 2), "error": round(self.error, 4)}
 
 
 NOTHING = Lesson()
@@ -74,8 +107,8 @@ class Taught:
     """Files saved."""
     compression: Lesson = NOTHING
     """Bytes of rows that were encoded anew, after over before."""
-    lasting: Mapping[Heat, Lesson] = field(default_factory=dict)
-    """Time until as many small files had come again as were merged, by heat."""
+    lasting: Mapping[Span, Lesson] = field(default_factory=dict)
+    """Time until as many small files had come again as were merged, by what was predicted."""
     lasting_in: Mapping[str, Lesson] = field(default_factory=dict)
     """The same by partition."""
     conflicts: Mapping[Heat, Lesson] = field(default_factory=dict)
@@ -90,7 +123,7 @@ class Taught:
             "cost": self.cost.to_dict(),
             "files": self.files.to_dict(),
             "compression": self.compression.to_dict(),
-            "lasting": {heat.value: lesson.to_dict() for heat, lesson in self.lasting.items()},
+            "lasting": {span.value: lesson.to_dict() for span, lesson in self.lasting.items()},
             "conflicts": {heat.value: lesson.to_dict() for heat, lesson in self.conflicts.items()},
         }
 
@@ -106,7 +139,7 @@ class Expected:
     compression: float = 1.0
     """Bytes after over bytes before, of rows that are encoded anew."""
     lasting: float = 1.0
-    """Factor on how long the gain lasts."""
+    """Factor on how long the gain lasts, 1 at most."""
     conflict: float = 0.0
     """Probability that the rewrite is lost."""
 
@@ -123,16 +156,20 @@ class Lessons:
         """What to expect of a rewrite with these features."""
         heat = heat_of(features.get("files_per_hour", 0.0))
         corrected = math.log(features.get("correction", 1.0))  # that much the predicted cost knows already
-        lasting = _chain(self.own.lasting.get(heat, NOTHING), self.others.lasting.get(heat, NOTHING))
+        span = span_of(features)
+        lasting = _chain(self.own.lasting.get(span, NOTHING), self.others.lasting.get(span, NOTHING))
         lasting = self.own.lasting_in.get(partition, NOTHING).drawn(lasting, TOWARDS_OTHERS)
+        conflict = _chain(self.own.conflicts.get(heat, NOTHING), self.others.conflicts.get(heat, NOTHING))
         # that other tables shrink is no reason to expect it of this one; that they grow is one to beware of it
-        grows = max(0.0, self.others.compression.drawn(0.0, TOWARDS_MODEL))
+        others = self.others.compression.drawn(NOTHING, TOWARDS_MODEL)
+        compression = self.own.compression.drawn(others if others.value > 0 else NOTHING, EXACT)
         return Expected(
-            cost=math.exp(_chain(self.own.cost, self.others.cost, corrected) - corrected),
-            files=math.exp(_chain(self.own.files, self.others.files)),
-            compression=math.exp(self.own.compression.drawn(grows, EXACT)),
-            lasting=math.exp(lasting),
-            conflict=_chain(self.own.conflicts.get(heat, NOTHING), self.others.conflicts.get(heat, NOTHING)),
+            cost=math.exp(_chain(self.own.cost, self.others.cost, Lesson(value=corrected)).beyond(corrected)),
+            files=math.exp(_chain(self.own.files, self.others.files).beyond()),
+            compression=math.exp(compression.beyond()),
+            # waiting costs little, and rewriting too often much: only that files come sooner counts, and at once
+            lasting=math.exp(min(0.0, lasting.value)),
+            conflict=max(0.0, conflict.beyond()),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -170,7 +207,7 @@ class Lessons:
 _EXAMPLES = {Heat.QUIET: 0.0, Heat.SLOW: 0.5, Heat.STEADY: 3.0, Heat.BUSY: 15.0, Heat.HOT: 60.0}
 
 
-def _chain(own: Lesson, others: Lesson, model: float = 0.0) -> float:
+def _chain(own: Lesson, others: Lesson, model: Lesson = NOTHING) -> Lesson:
     return own.drawn(others.drawn(model, TOWARDS_MODEL), TOWARDS_OTHERS)
 
 

@@ -1,30 +1,30 @@
 """Learning: from recorded outcomes to lessons. A pure function, so that nothing but outcomes needs to be kept.
 
-Medians instead of means, so that one odd run teaches little; and what is older counts less, halving every fortnight, so that
-a world that has changed is noticed, and what was given up is tried again some day.
+Medians instead of means, so that one odd run teaches little. What may be chance teaches nothing. Older measurements fade
+with every newer one, so that a world that has changed is noticed; and with time, so that what was given up is tried
+again some day.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from icepact.model.lessons import NOTHING, TOWARDS_OTHERS, Heat, Lesson, Lessons, Taught, heat_of
+from icepact.model.lessons import NOTHING, TOWARDS_OTHERS, Heat, Lesson, Lessons, Span, Taught, heat_of, span_of
 
 HALF_LIFE_HOURS = 45 * 24.0
 """After so long a measurement counts half."""
 HALF_COUNT = 8.0
 """And after so many others of its kind."""
+HALF_COUNT_LASTING = 16.0
 HALF_COUNT_EXACT = 3.0
 """The same for what hardly differs from one measurement to the next: if it does, something has changed."""
-DOUBT = 2.0
-"""Standard errors that a median must be away from the model."""
 _LEAST_ENCODED = 0.1
 """Share of the bytes from which on a group tells about compression."""
 _LARGEST = math.log(50)
 """Ratios beyond it tell of something else than the ratio."""
-_LOST = ("superseded", "refused", "re-plan", "late")
+_LOST = ("superseded", "re-plan", "late")
 """How the reasons of groups begin that somebody else's commit has cost."""
 
 
@@ -71,13 +71,14 @@ def _together(tables: Sequence[Taught]) -> Taught:
     """What tables agree about: each has one voice, and where they differ little is left."""
 
     def agreed(lessons: Iterable[Lesson]) -> Lesson:
-        return _middle([(one.value, one.weight / (one.weight + TOWARDS_OTHERS)) for one in lessons if one.weight], 0.5, math.inf)
+        voices = [(one.value, one.weight / (one.weight + TOWARDS_OTHERS)) for one in lessons if one.weight]
+        return _middle(voices, 0.5, math.inf)
 
     return Taught(
         cost=agreed(t.cost for t in tables),
         files=agreed(t.files for t in tables),
         compression=agreed(t.compression for t in tables),
-        lasting={heat: agreed(t.lasting.get(heat, NOTHING) for t in tables) for heat in Heat},
+        lasting={span: agreed(t.lasting.get(span, NOTHING) for t in tables) for span in Span},
         conflicts={heat: agreed(t.conflicts.get(heat, NOTHING) for t in tables) for heat in Heat},
         groups=sum(t.groups for t in tables),
     )
@@ -94,19 +95,13 @@ def _groups(outcomes: Iterable[Mapping[str, Any]], now: datetime, since: datetim
 
 
 def _taught(groups: Sequence[_Group], now: datetime) -> Taught:
-    lasted = list(_lasted(groups, now))
+    lasted = list(_lasted(groups, now))[::-1]
     return Taught(
         cost=_middle(_each(groups, _cost), 0.3),
         files=_middle(_each(groups, _files), 0.3),
         compression=_middle(_each(groups, _compression), 0.1, HALF_COUNT_EXACT),
-        lasting={
-            heat: _middle([(value, g.weight) for g, value in some], 1.0)
-            for heat, some in _by(lasted, lambda one: one[0].heat)
-        },
-        lasting_in={
-            partition: _middle([(value, g.weight) for g, value in some], 1.0)
-            for partition, some in _by(lasted, lambda one: str(one[0].told["partition"]))
-        },
+        lasting={span: _survived(some) for span, some in _by(lasted, lambda one: span_of(one.group.features))},
+        lasting_in={name: _survived(some) for name, some in _by(lasted, lambda one: str(one.group.told["partition"]))},
         conflicts={heat: _share(some) for heat, some in _by([g for g in groups if _ended(g)], lambda g: g.heat)},
         groups=len(groups),
     )
@@ -144,11 +139,21 @@ def _ratio(real: float, predicted: float) -> float | None:
     return max(-_LARGEST, min(_LARGEST, math.log(real / predicted)))
 
 
-def _lasted(groups: Sequence[_Group], now: datetime) -> Iterator[tuple[_Group, float]]:
-    """Of each rewrite: how long its gain really lasted over what was predicted.
+class _Lasted(NamedTuple):
+    """How long a gain lasted."""
+
+    group: _Group
+    value: float
+    """Over what was predicted."""
+    over: bool
+    """False if it lasts still."""
+
+
+def _lasted(groups: Sequence[_Group], now: datetime) -> Iterator[_Lasted]:
+    """Of each rewrite, newest first: how long its gain really lasted over what was predicted.
 
     It lasts until as many files have come again as were merged. The next rewrite of the partition tells how many had
-    come by then. Where there was none yet, it has lasted at least until now, which is news only if less was predicted.
+    come by then. Where there was none yet, it has lasted until now.
     """
     done = [g for g in groups if g.committed and g.features.get("lasting_hours")]
     following: dict[tuple[str, str], _Group] = {}
@@ -161,11 +166,9 @@ def _lasted(groups: Sequence[_Group], now: datetime) -> Iterator[tuple[_Group, f
         if later is not None:
             come = max(1.0, later.told["input_files"] - group.told["output_files"])
             hours *= group.features.get("merged_files", come) / come
-        elif hours < predicted:
-            continue
         value = _ratio(min(hours, group.features.get("horizon_hours", hours)), predicted)
         if value is not None:
-            yield group, value
+            yield _Lasted(group, value, later is not None)
 
 
 def _hours(begin: datetime, end: datetime) -> float:
@@ -183,17 +186,19 @@ def _was_lost(group: _Group) -> bool:
 
 def _share(groups: Sequence[_Group]) -> Lesson:
     weights = _fading([g.weight for g in groups])
-    lost = sum(weight for weight, group in zip(weights, groups, strict=True) if _was_lost(group))
-    return Lesson(value=lost / sum(weights), weight=sum(weights))
+    lost, total = sum(w for w, group in zip(weights, groups, strict=True) if _was_lost(group)), sum(weights)
+    share = (lost + 0.5) / (total + 1)  # none lost of few is no certainty
+    return Lesson(value=lost / total, weight=total, error=math.sqrt(share * (1 - share) / total))
 
 
 def _fading(weights: Sequence[float], half: float = HALF_COUNT) -> list[float]:
     """Weights of measurements, oldest first: each counts less with every one that came after it."""
-    return [weight * 0.5 ** (after / half) for after, weight in zip(reversed(range(len(weights))), weights, strict=True)]
+    newest = len(weights) - 1
+    return [weight * 0.5 ** ((newest - at) / half) for at, weight in enumerate(weights)]
 
 
 def _middle(measures: Sequence[Measure], usual: float, half: float = HALF_COUNT) -> Lesson:
-    """The weighted median of measurements, oldest first; what may be chance is no lesson.
+    """The weighted median of measurements, oldest first.
 
     `usual` is their spread as long as there are few of them.
     """
@@ -209,9 +214,28 @@ def _middle(measures: Sequence[Measure], usual: float, half: float = HALF_COUNT)
         if reached >= total / 2:
             middle = value
             break
-    spread = math.sqrt((sum(w * (v - middle) ** 2 for v, w in ordered) + usual**2) / (total + 1))
-    certain = abs(middle) > DOUBT * spread / math.sqrt(total)
-    return Lesson(value=middle if certain else 0.0, weight=total)
+    return _lesson(middle, ordered, total, usual)
+
+
+def _survived(lasted: Sequence[_Lasted]) -> Lesson:
+    """The median of how long gains last, after Kaplan and Meier: those that last still count for as long as they did."""
+    weights = _fading([one.group.weight for one in lasted], HALF_COUNT_LASTING)
+    ordered = sorted(zip((one.value for one in lasted), (one.over for one in lasted), weights, strict=True))
+    at_risk, share = sum(weights), 1.0
+    for middle, over, weight in ordered:
+        share *= 1 - weight / at_risk if over else 1
+        at_risk -= weight
+        if share <= 0.5:
+            break
+    telling = [(value, weight) for value, over, weight in ordered if over or value >= min(0.0, middle)]
+    total = sum(weight for _, weight in telling)
+    return _lesson(middle, telling, total, 1.0) if total else NOTHING
+
+
+def _lesson(middle: float, measures: Sequence[Measure], total: float, usual: float) -> Lesson:
+    """A median with its weight and its error."""
+    spread = math.sqrt((sum(w * (v - middle) ** 2 for v, w in measures) + usual**2) / (total + 1))
+    return Lesson(value=middle, weight=total, error=spread / math.sqrt(total))
 
 
 def _by(items: Sequence[Item], key: Callable[[Item], Key]) -> list[tuple[Key, list[Item]]]:

@@ -30,9 +30,9 @@ from icepact.model.run import (
     RunRecord,
     Status,
 )
-from icepact.record.tables import CHECKPOINTS, FAILURES, LEASES, RUNS
+from icepact.record.tables import CHECKPOINTS, FAILURES, LEASES, LESSONS, RUNS
 
-SCHEMA_VERSION = "0003"
+SCHEMA_VERSION = "0005"
 """The newest migration; a test holds it against the folder."""
 _ENDED = [status.value for status in Status if not status.open]
 _OPEN = [status.value for status in Status if status.open]
@@ -333,6 +333,22 @@ class SqlStore:
         with self._reading() as connection:
             row = connection and connection.execute(select(LEASES).where(LEASES.c.key == key, LEASES.c.held)).first()
         return _lease(row._mapping) if row else None
+
+    # -- what was learned -------------------------------------------------------------------------
+
+    def forget_lessons(self, catalog: str, table: str) -> None:
+        """From now on, only what later runs teach counts."""
+        mine = (LESSONS.c.catalog == catalog) & (LESSONS.c.table_name == table)
+        with self._writing() as connection:
+            now = self._clock()
+            _insert_if_absent(connection, LESSONS, {"catalog": catalog, "table_name": table, "since": now})
+            connection.execute(update(LESSONS).where(mine).values(since=now))
+
+    def lessons_since(self, catalog: str, table: str) -> datetime | None:
+        """Since when what runs teach counts."""
+        wanted = select(LESSONS.c.since).where(LESSONS.c.catalog == catalog, LESSONS.c.table_name == table)
+        with self._reading() as connection:
+            return connection.execute(wanted).scalar() if connection else None
 
     # -- what keeps failing -----------------------------------------------------------------------
 

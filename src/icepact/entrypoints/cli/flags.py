@@ -11,7 +11,7 @@ from icepact.model.policy import Options, options
 
 PLANNING = (
     *("strategy", "target_file_size", "min_file_size", "max_file_size", "min_input_files"),
-    *("max_files", "max_bytes", "where", "branch", "rewrite_all"),
+    *("scans_per_day", "horizon", "reader_parallelism", "max_files", "max_bytes", "where", "branch", "rewrite_all"),
     *("method", "codec", "compression_level", "recode", "row_group_size", "row_group_rows"),
     *("min_row_group_size", "min_page_rows", "task_memory", "verify", "max_commits"),
 )
