@@ -1,9 +1,9 @@
 """The same lessons learned by scikit-learn, for comparison in the simulator.
 
-One model for each number, over all tables at once: the table, how hot the place is, what was predicted. They see exactly
-the measurements that the product's own learner sees.
+One model for each number, over all tables at once: the table, how hot the place is, what was predicted. They see
+exactly the measurements that the product's own learner sees.
 
-    python -m tests.support.regressors        prints the comparison that stands in docs/strategies.md; needs scikit-learn
+    python -m tests.support.regressors        prints the comparison of docs/strategies.md; needs scikit-learn
 """
 
 import math

@@ -417,9 +417,10 @@ def main(seeds: Sequence[int]) -> None:
         before, after = found.before, found.after
         print(
             f"| {world.name} | {'wrong' if world.wrong else 'right'} | {found.ratio:.2f} | "
-            f"{before.left:.2f} -> {after.left:.2f} | {before.rewrites} -> {after.rewrites} | {before.lost} -> {after.lost} |"
+            f"{before.left:.2f} -> {after.left:.2f} | {before.rewrites} -> {after.rewrites} | "
+            f"{before.lost} -> {after.lost} |"
         )
 
 
 if __name__ == "__main__":
-    main(range(int(sys.argv[1]) if len(sys.argv) > 1 else 3))
+    main(range(int(sys.argv[1]) if len(sys.argv) > 1 else 4))

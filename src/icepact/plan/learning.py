@@ -1,8 +1,8 @@
 """Learning: from recorded outcomes to lessons. A pure function, so that nothing but outcomes needs to be kept.
 
-Medians instead of means, so that one odd run teaches little. What may be chance teaches nothing. Older measurements fade
-with every newer one, so that a world that has changed is noticed; and with time, so that what was given up is tried
-again some day.
+Medians instead of means, so that one odd run teaches little; and each with its error, because what may be chance is no
+lesson. Older measurements fade with every newer one, so that a world that has changed is noticed; and with time, so
+that what was given up is tried again some day.
 """
 
 import math
@@ -18,7 +18,7 @@ HALF_LIFE_HOURS = 45 * 24.0
 HALF_COUNT = 8.0
 """And after so many others of its kind."""
 HALF_COUNT_LASTING = 16.0
-HALF_COUNT_EXACT = 3.0
+HALF_COUNT_EXACT = 2.0
 """The same for what hardly differs from one measurement to the next: if it does, something has changed."""
 _LEAST_ENCODED = 0.1
 """Share of the bytes from which on a group tells about compression."""
@@ -68,18 +68,27 @@ def learn(
 
 
 def _together(tables: Sequence[Taught]) -> Taught:
-    """What tables agree about: each has one voice, and where they differ little is left."""
+    """What tables agree about: each has one voice, and where they differ nothing is left."""
 
     def agreed(lessons: Iterable[Lesson]) -> Lesson:
         voices = [(one.value, one.weight / (one.weight + TOWARDS_OTHERS)) for one in lessons if one.weight]
-        return _middle(voices, 0.5, math.inf)
+        found = _middle(voices, 0.5, math.inf)
+        return found if found.beyond() else NOTHING
 
     return Taught(
         cost=agreed(t.cost for t in tables),
         files=agreed(t.files for t in tables),
         compression=agreed(t.compression for t in tables),
-        lasting={span: agreed(t.lasting.get(span, NOTHING) for t in tables) for span in Span},
-        conflicts={heat: agreed(t.conflicts.get(heat, NOTHING) for t in tables) for heat in Heat},
+        lasting={
+            span: agreed(t.lasting.get(span, NOTHING) for t in tables)
+            for span in Span
+            if any(span in t.lasting for t in tables)
+        },
+        conflicts={
+            heat: agreed(t.conflicts.get(heat, NOTHING) for t in tables)
+            for heat in Heat
+            if any(heat in t.conflicts for t in tables)
+        },
         groups=sum(t.groups for t in tables),
     )
 
@@ -136,7 +145,7 @@ def _compression(told: Mapping[str, Any]) -> float | None:
 def _ratio(real: float, predicted: float) -> float | None:
     if real <= 0 or predicted <= 0:
         return None
-    return max(-_LARGEST, min(_LARGEST, math.log(real / predicted)))
+    return max(-_LARGEST, min(_LARGEST, math.log(real) - math.log(predicted)))
 
 
 class _Lasted(NamedTuple):
@@ -218,14 +227,15 @@ def _middle(measures: Sequence[Measure], usual: float, half: float = HALF_COUNT)
 
 
 def _survived(lasted: Sequence[_Lasted]) -> Lesson:
-    """The median of how long gains last, after Kaplan and Meier: those that last still count for as long as they did."""
+    """The median of how long gains last, after Kaplan and Meier: those that last still count as far as they got."""
     weights = _fading([one.group.weight for one in lasted], HALF_COUNT_LASTING)
-    ordered = sorted(zip((one.value for one in lasted), (one.over for one in lasted), weights, strict=True))
-    at_risk, share = sum(weights), 1.0
-    for middle, over, weight in ordered:
+    ordered = sorted((one.value, one.over, weight) for one, weight in zip(lasted, weights, strict=True))
+    at_risk, share, middle = sum(weights), 1.0, ordered[-1][0]
+    for value, over, weight in ordered:
         share *= 1 - weight / at_risk if over else 1
         at_risk -= weight
         if share <= 0.5:
+            middle = value
             break
     telling = [(value, weight) for value, over, weight in ordered if over or value >= min(0.0, middle)]
     total = sum(weight for _, weight in telling)

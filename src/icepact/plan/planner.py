@@ -18,7 +18,7 @@ from icepact.plan.packing import outputs_of, pack, reading_order
 from icepact.plan.prospect import Prospect, features_of
 from icepact.plan.strategies.choice import Choice, Which
 from icepact.plan.strategies.table import STRATEGIES
-from icepact.plan.worth import scan_tasks
+from icepact.plan.worth import SPLIT, scan_tasks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,15 +170,16 @@ def _offer(
     """One depth, packed and priced; its groups carry what a later lesson needs to know."""
     chosen = [f for f in files if choice.which.takes(small=f.size < policy.min_file_size, touched=bool(f.deletes))]
     groups = tuple(_groups(state, policy, rates, place, chosen, choice))
+    size = sum(g.bytes for g in groups)
     prospect = Prospect(
         place=place,
         choice=choice,
         files=sum(len(g.files) for g in groups),
-        bytes=sum(g.bytes for g in groups),
+        bytes=size,
         outputs=sum(g.predicted_files for g in groups),
         gain=Gain.sum(g.gain for g in groups),
         cost=Cost.sum(g.cost for g in groups),
-        other_tasks=tasks - scan_tasks(0, place.facts.bytes),
+        other_tasks=tasks - scan_tasks(0, place.facts.bytes) + math.ceil((place.facts.bytes - size) / SPLIT),
     )
     features = features_of(prospect, now, policy.horizon / 3600)
     return _Offer(groups=tuple(replace(g, features=features) for g in groups), prospect=prospect)
