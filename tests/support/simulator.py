@@ -6,8 +6,9 @@ hour. Writers add small files to partitions. Every two hours `auto` looks at eac
 what the model believes. Scans read the table all the time: what they spend less than on a table that nobody ever
 compacted is the gain.
 
-A world is right if the analytic model is right about it, on the average. In the others it is wrong about compression,
-conflicts, the pattern of writes or the cost of work, from the beginning or after a change midway.
+In some worlds the analytic model is right, on the average. In the others it is wrong about compression, conflicts or
+the pattern of writes, from the beginning or after a change midway. Where it is wrong about the cost of work, little can
+be won: seconds are a small part of the price.
 
     python -m tests.support.simulator        prints the comparison
 """
@@ -81,10 +82,15 @@ class World:
 
     name: str
     wrong: bool
-    """True if the analytic model is wrong about it."""
+    """True if the analytic model is wrong about compression, conflicts or the pattern of writes."""
     first: Truth
     then: Truth | None = None
     scans_per_day: float = 24.0
+
+    @property
+    def bar(self) -> float:
+        """What learning must bring at least: gain per money over that without."""
+        return 1.10 if self.wrong else 0.98
 
     def truth(self, hour: int) -> Truth:
         """What is true at an hour."""
@@ -410,13 +416,13 @@ def compare(world: World, teacher: Teacher, seeds: Sequence[int]) -> Compared:
 
 def main(seeds: Sequence[int]) -> None:
     """Print the comparison."""
-    print("| world | model | gain per money | money left | rewrites | lost |")
+    print("| world | at least | gain per money | money left | rewrites | lost |")
     print("|---|---|---|---|---|---|")
     for world in WORLDS:
         found = compare(world, taught, seeds)
         before, after = found.before, found.after
         print(
-            f"| {world.name} | {'wrong' if world.wrong else 'right'} | {found.ratio:.2f} | "
+            f"| {world.name} | {world.bar:.2f} | {found.ratio:.2f} | "
             f"{before.left:.2f} -> {after.left:.2f} | {before.rewrites} -> {after.rewrites} | "
             f"{before.lost} -> {after.lost} |"
         )

@@ -174,11 +174,16 @@ class Lessons:
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `icepact explain --learned --json` prints."""
+        some = self.expect({})
         return {
             "own": self.own.to_dict(),
             "others": self.others.to_dict(),
             "expected": {
-                heat.value: _rounded(self.expect({"files_per_hour": rate})) for heat, rate in _EXAMPLES.items()
+                "cost": round(some.cost, 4),
+                "files": round(some.files, 4),
+                "compression": round(some.compression, 4),
+                "lasting": {span.value: round(factor, 4) for span, factor in self._lasting().items()},
+                "conflict": {heat.value: round(share, 4) for heat, share in self._conflicts().items()},
             },
         }
 
@@ -190,30 +195,35 @@ class Lessons:
         some = self.expect({})
         lines = [
             f"learned from {own} of this table and {others} of others",
-            f"work takes {_times(some.cost)} what is predicted from start values",
-            f"rewrites save {_times(some.files)} the files that are predicted",
-            f"rows that are encoded anew take {_times(some.compression)} the bytes they took before",
+            f"work takes {some.cost:.2f} times what is predicted from start values",
+            f"rewrites save {some.files:.2f} times the files that are predicted",
+            f"rows that are encoded anew take {some.compression:.2f} times the bytes they took before",
         ]
-        for heat, rate in _EXAMPLES.items():
-            if any(heat in taught.conflicts for taught in (self.own, self.others)):
-                here = self.expect({"files_per_hour": rate})
-                lines.append(
-                    f"{heat} partitions: a gain lasts {_times(here.lasting)} as long as predicted, "
-                    f"{here.conflict:.0%} of rewrites are lost to other commits"
-                )
+        for span, factor in self._lasting().items():
+            lines.append(f"gains that are predicted to last {_SAID[span]} last {factor:.2f} times as long")
+        for heat, share in self._conflicts().items():
+            lines.append(f"of rewrites in {heat} partitions {share:.0%} are lost to other commits")
         return "\n".join(lines)
 
+    def _lasting(self) -> dict[Span, float]:
+        """Factors, where something is known."""
+        known = [span for span in Span if span in self.own.lasting or span in self.others.lasting]
+        return {span: self.expect(_SPANS[span]).lasting for span in known}
 
-_EXAMPLES = {Heat.QUIET: 0.0, Heat.SLOW: 0.5, Heat.STEADY: 3.0, Heat.BUSY: 15.0, Heat.HOT: 60.0}
+    def _conflicts(self) -> dict[Heat, float]:
+        """Probabilities, where something is known."""
+        known = [heat for heat in Heat if heat in self.own.conflicts or heat in self.others.conflicts]
+        return {heat: self.expect({"files_per_hour": _RATES[heat]}).conflict for heat in known}
+
+
+_RATES = {Heat.QUIET: 0.0, Heat.SLOW: 0.5, Heat.STEADY: 3.0, Heat.BUSY: 15.0, Heat.HOT: 60.0}
+_SPANS: Mapping[Span, Mapping[str, float]] = {
+    Span.HOURS: {"lasting_hours": 1.0, "horizon_hours": 100.0},
+    Span.DAYS: {"lasting_hours": 50.0, "horizon_hours": 100.0},
+    Span.HORIZON: {"lasting_hours": 100.0, "horizon_hours": 100.0},
+}
+_SAID = {Span.HOURS: "some hours", Span.DAYS: "some days", Span.HORIZON: "until the horizon"}
 
 
 def _chain(own: Lesson, others: Lesson, model: Lesson = NOTHING) -> Lesson:
     return own.drawn(others.drawn(model, TOWARDS_MODEL), TOWARDS_OTHERS)
-
-
-def _times(factor: float) -> str:
-    return f"{factor:.2f} times"
-
-
-def _rounded(expected: Expected) -> dict[str, float]:
-    return {name: round(getattr(expected, name), 4) for name in Expected.__slots__}
