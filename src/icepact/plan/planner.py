@@ -1,7 +1,7 @@
 """From a pinned table to a plan: candidates, groups, packing, prediction, budget."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -169,7 +169,9 @@ def _offer(
 ) -> _Offer:
     """One depth, packed and priced; its groups carry what a later lesson needs to know."""
     chosen = [f for f in files if choice.which.takes(small=f.size < policy.min_file_size, touched=bool(f.deletes))]
-    groups = tuple(_groups(state, policy, rates, place, chosen, choice))
+    taken = {f.path for f in chosen}
+    staying = {index for f in files if f.path not in taken for index in f.deletes}
+    groups = tuple(_groups(state, policy, rates, place, chosen, choice, staying))
     size = sum(g.bytes for g in groups)
     prospect = Prospect(
         place=place,
@@ -193,9 +195,15 @@ def _left(place: Place, reason: str) -> _Verdict:
 
 
 def _groups(
-    state: TableState, policy: Policy, rates: Rates, place: Place, chosen: Sequence[DataFile], choice: Choice
+    state: TableState,
+    policy: Policy,
+    rates: Rates,
+    place: Place,
+    chosen: Sequence[DataFile],
+    choice: Choice,
+    staying: Collection[int],
 ) -> Iterator[RewriteFiles]:
-    """Groups of one place that leave fewer files or remove delete records."""
+    """Groups of one place that leave fewer files or remove delete records; `staying` are deletes of its other files."""
     if place.spread:
         # cut only where a group may not be larger: every further group leaves one more small file in each partition
         lone = [Unit(files=(f,)) for f in sorted(chosen, key=reading_order)]
@@ -225,7 +233,7 @@ def _groups(
             cost=method.cost,
             reason=choice.reason,
             tier=choice.which.tier,
-            gain=gain_of(files, predicted, state.deletes),
+            gain=gain_of(files, predicted, state.deletes, staying),
             predicted_files=predicted,
             predicted_bytes=size,
             delete_records=delete_records(files, state.deletes),

@@ -63,8 +63,8 @@ def worth(prospect: Prospect, outlook: Outlook, policy: Policy) -> Verdict:
         reason += _why(expected)
     if not reason and hours < horizon and an_hour * hours < 2 * spared:
         reason = (
-            f"worth more later: {_rate(features['files_per_hour'])}, and waiting for about {_time(hours)} spares "
-            f"{_money(spared)}, while scans pay {_money(an_hour * hours)}{_why(expected)}"
+            f"worth more later: as many files will have come again in about {_time(hours)}, and waiting spares "
+            f"{_money(spared)}, while scans pay {_money(an_hour * hours)}{_why(expected, features['files_per_hour'])}"
         )
     return Verdict(worth=not reason, reason=reason, saving=saving, price=price)
 
@@ -117,9 +117,11 @@ def _slower(prospect: Prospect, policy: Policy) -> str:
     )
 
 
-def _why(expected: Expected) -> str:
-    """What lessons have to say about it."""
-    told = []
+def _why(expected: Expected, files_per_hour: float = 0.0) -> str:
+    """What is known about the writers, and what lessons have to say."""
+    told = [_rate(files_per_hour)] if files_per_hour else []
+    if expected.lasting < 0.8:
+        told.append("earlier gains were used up sooner than predicted")
     if expected.conflict >= 0.1:
         told.append(f"{expected.conflict:.0%} of such rewrites are lost to other commits")
     if expected.compression >= 1.05:
