@@ -16,7 +16,7 @@ import numpy as np
 
 from icepact.model.lessons import Expected
 from icepact.plan import learning
-from tests.support.simulator import TABLES, WORLDS, Teacher, compare, taught
+from tests.support.simulator import TABLES, WORLDS, Teacher, compare, seeds_of, taught
 
 FEWEST = 8
 """Measurements below which the analytic model stands."""
@@ -105,4 +105,4 @@ def main(seeds: Sequence[int]) -> None:
 
 
 if __name__ == "__main__":
-    main(range(int(sys.argv[1]) if len(sys.argv) > 1 else 4))
+    main(seeds_of(sys.argv[1:]))

@@ -43,6 +43,7 @@ HOURS = DAYS * 24
 EVERY = 2
 """Hours between two looks at a table."""
 LEARNS_EVERY = 12
+"""Hours after which lessons are made anew though there is no new outcome; with one they are at once, as for a plan."""
 SPEED = MEASURED[Method.ASSEMBLE]
 COPIED_FROM = 8 * MB
 """Row groups from this size on are copied."""
@@ -217,14 +218,16 @@ class Simulation:
         chance = np.random.default_rng([self.seed, 77])
         policy = make_policy(strategy="auto", scans_per_day=self.world.scans_per_day)
         tables = [[Partition(name=f"p={p}") for p in range(PARTITIONS)] for _ in range(TABLES)]
-        lessons = [Lessons()] * TABLES
+        lessons, known = [Lessons()] * TABLES, [0] * TABLES
         for hour in range(HOURS):
             now = BEGIN + timedelta(hours=hour)
             for number, partitions in enumerate(tables):
                 self._write(number, partitions, hour, now)
-                if hour % LEARNS_EVERY == 0 and self.teacher is not None and self.outcomes:
-                    lessons[number] = self.teacher(self.outcomes[-REMEMBERED:], f"t{number}", now)
                 if hour % EVERY == 0:
+                    news = known[number] != len(self.outcomes) or hour % LEARNS_EVERY == 0
+                    if self.teacher is not None and self.outcomes and news:
+                        lessons[number] = self.teacher(self.outcomes[-REMEMBERED:], f"t{number}", now)
+                        known[number] = len(self.outcomes)
                     outlook = Outlook(now=now, lessons=lessons[number])
                     self._look(number, partitions, hour, outlook, policy, chance)
                 self._scan(partitions)
@@ -414,6 +417,12 @@ def compare(world: World, teacher: Teacher, seeds: Sequence[int]) -> Compared:
     )
 
 
+def seeds_of(words: Sequence[str]) -> range:
+    """How many, and the first of them; without words those that nothing was tuned on."""
+    count, first = [int(word) for word in words] or [12, 300]
+    return range(first, first + count)
+
+
 def main(seeds: Sequence[int]) -> None:
     """Print the comparison."""
     print("| world | at least | gain per money | money left | rewrites | lost |")
@@ -429,4 +438,4 @@ def main(seeds: Sequence[int]) -> None:
 
 
 if __name__ == "__main__":
-    main(range(int(sys.argv[1]) if len(sys.argv) > 1 else 4))
+    main(seeds_of(sys.argv[1:]))
