@@ -20,7 +20,7 @@ QUERIES = (
     f"SELECT part, avg(amount) FROM {NAME} GROUP BY part",
     f"SELECT count(*) FROM {NAME} WHERE amount < 10 AND note LIKE '%7%'",
 )
-SETTINGS = {"target_file_size": "64MB"}
+TARGET = "64MB"
 
 
 def savings(rounds: int) -> list[Result]:
@@ -28,13 +28,13 @@ def savings(rounds: int) -> list[Result]:
     with tempfile.TemporaryDirectory() as warehouse:
         compactor = Compactor(warehouse=warehouse)
         _make(compactor)
-        before = int(compactor.spark.sql(f"SELECT snapshot_id FROM {NAME}.refs WHERE name = 'main'").first()[0])
+        [(before,)] = compactor.spark.sql(f"SELECT snapshot_id FROM {NAME}.refs WHERE name = 'main'").collect()
         _scan(compactor)
         untouched = _scans(compactor, rounds)
-        chosen = compactor.compact(NAME, strategy="cost-optimized", **SETTINGS)
+        chosen = compactor.compact(NAME, strategy="cost-optimized", target_file_size=TARGET)
         after_chosen = _scans(compactor, rounds)
         compactor.spark.sql(f"CALL system.rollback_to_snapshot('{NAME}', {before})")
-        everything = compactor.compact(NAME, rewrite_all=True, **SETTINGS)
+        everything = compactor.compact(NAME, rewrite_all=True, target_file_size=TARGET)
         after_everything = _scans(compactor, rounds)
         detail = f"scans {untouched:.2f} s before, {after_chosen:.2f} s after ours, {after_everything:.2f} s after all"
         share = _bytes(chosen) / max(1, _bytes(everything))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from icepact.assess.health import assess
 from icepact.model.census import COLUMNS, Census, Sheet, census_of
 from icepact.model.looked import Looked
+from icepact.model.outlook import Outlook
 from icepact.model.policy import Policy
-from icepact.model.rates import Rates
 from icepact.model.table import TableState
 from icepact.plan.decide import decide
 from tests.support.planning import NOW
@@ -49,14 +49,14 @@ def test_a_second_look_says_what_a_first_one_would(case: tuple[Policy, TableStat
         policy=policy,
         clocks={},
         health=health,
-        rates=Rates(),
-        judgement=decide(health, was, policy, now=NOW),
     )
     now = Census(pin=state, sheets=sheets)
     again, fresh = assess(now, policy, before=before), assess(now, policy)
     assert again == fresh
-    decided = decide(again, now, policy, now=NOW, before=before.judgement)
-    assert decided == decide(fresh, now, policy, now=NOW)
+    outlook = Outlook(now=NOW)
+    said = decide(health, was, policy, outlook=outlook)
+    decided = decide(again, now, policy, outlook=outlook, before=said)
+    assert decided.judgement == decide(fresh, now, policy, outlook=outlook).judgement
 
 
 def test_partitions_that_nothing_happened_to_are_not_looked_at_again() -> None:
@@ -76,8 +76,7 @@ def test_partitions_that_nothing_happened_to_are_not_looked_at_again() -> None:
     first = Census(pin=was.pin, sheets={"a": only_d2, "b": only_d1[0]})
     second = Census(pin=now.pin, sheets={"a": only_d2, "c": only_d1[1]})
     health = assess(first, policy)
-    judgement = decide(health, first, policy, now=NOW)
-    before = Looked(census=first, policy=policy, clocks={}, health=health, rates=Rates(), judgement=judgement)
+    before = Looked(census=first, policy=policy, clocks={}, health=health)
     again = assess(second, policy, before=before)
     kept = {place.name: place for place in health.places}
     assert {p.name: p is kept[p.name] for p in again.places} == {"day=d1": False, "day=d2": True}

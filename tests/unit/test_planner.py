@@ -43,6 +43,13 @@ def test_a_step_says_all_there_is_to_know() -> None:
         "cost": step.cost.to_dict(),
         "gain": step.gain.to_dict(),
         "tier": "minor",
+        "features": {
+            "files_per_hour": 0.0,
+            "lasting_hours": 168.0,
+            "horizon_hours": 168.0,
+            "merged_files": 5.0,
+            "correction": 1.0,
+        },
         "reason": "6 files below 384 MB",
         "input_files": 6,
         "input_bytes": 6 * MB,

@@ -480,6 +480,20 @@ def test_failures_are_counted_until_they_are_forgiven(store: RecordStore) -> Non
     assert len(store.failures("elsewhere")) == 1
 
 
+# -- what was learned -----------------------------------------------------------------------------
+
+
+def test_lessons_are_forgotten_by_table(store: RecordStore, clock: Clock) -> None:
+    assert store.lessons_since("local", "db.events") is None
+    store.forget_lessons("local", "db.events")
+    clock.passes(60)
+    store.forget_lessons("local", "db.other")
+    assert store.lessons_since("local", "db.events") == NOON
+    assert store.lessons_since("prod", "db.events") is None
+    store.forget_lessons("local", "db.events")
+    assert store.lessons_since("local", "db.events") == NOON + timedelta(seconds=60)
+
+
 # -- migrations -----------------------------------------------------------------------------------
 
 

@@ -160,7 +160,8 @@ def test_settled_places_are_still_owed_a_full_rewrite() -> None:
         own_sequence_numbers=frozenset({2}),
         pinned_sequence_number=1,
     )
-    table = state(series("2025-12-30", 1, 4), committed={1: NOW - timedelta(days=9)}, last_run=last)
+    committed = {1: NOW - timedelta(days=9), 2: NOW - timedelta(days=2)}
+    table = state(series("2025-12-30", 2, 4), committed=committed, last_run=last)
     owed = make_plan(assess(census_of(table), policy), table, policy, now=NOW)
     assert [s.tier for s in owed.steps] == [Tier.FULL]
     clocks = {"day=2025-12-30": {"full": NOW - timedelta(days=1)}}

@@ -171,7 +171,7 @@ def test_variables_are_filled_in_wherever_there_is_text(monkeypatch: pytest.Monk
         (f"catalogs: {SECRET}\n", "icepact.yaml: catalogs: Input should be a valid dictionary"),
         (f"catalog: [{SECRET}]\n", "icepact.yaml: catalog: Input should be a valid string"),
         ("policy: {target_file_size: huge}\n", "icepact.yaml: policy.target_file_size: 'huge' is not a size: write it"),
-        ("policy: {strategy: magic}\n", "icepact.yaml: policy.strategy: Input should be 'small-files'"),
+        ("policy: {strategy: magic}\n", "icepact.yaml: policy.strategy: unknown strategy; there is: small-files"),
         ("policy: {max_files: -1}\n", "icepact.yaml: policy.max_files: Input should be greater than or equal to 1"),
         ("policy: {target: 5}\n", "icepact.yaml: policy: unknown option 'target': it is one of strategy, "),
         ("policy: {1: 5, x: 6}\n", "icepact.yaml: policy: unknown option 1: it is one of strategy, "),

@@ -34,6 +34,8 @@ def places(census: Census, policy: Policy, clocks: Clocks) -> list[Place]:
     written = _moments(pin, tally.newest)
     small = _moments(pin, tally.oldest_of(census.size < policy.min_file_size))
     times = _times(pin, keys, policy.time_column)
+    rates = _files_per_hour(tally)
+    ours = settled & np.isin(tally.last, _own_numbers(pin, policy)) if pin.format_version > 1 else settled
     found = [
         Place(
             name=pin.show_partition(*keys[at]),
@@ -44,6 +46,8 @@ def places(census: Census, policy: Policy, clocks: Clocks) -> list[Place]:
             small_since=small[number],
             time=times[at],
             compacted_at=clocks.get(pin.show_partition(*keys[at]), {}),
+            compacted_last=bool(ours[number]),
+            files_per_hour=rates[number],
             broken=bool(census.broken[at]),
         )
         for number, at in enumerate(alone)
@@ -61,9 +65,16 @@ def places(census: Census, policy: Policy, clocks: Clocks) -> list[Place]:
                 small_since=small[-1],
                 time=times[old[0]],
                 compacted_at=clocks.get(name, {}),
+                compacted_last=bool(ours[-1]),
+                files_per_hour=rates[-1],
             )
         )
     return found
+
+
+def _own_numbers(pin: Pinned, policy: Policy) -> list[int]:
+    """Sequence numbers of what complete runs by this same policy wrote."""
+    return [number for run in pin.last_runs if run.layout == policy.fingerprint for number in run.own_sequence_numbers]
 
 
 def _spread(census: Census) -> int:
@@ -107,6 +118,30 @@ def _moments(pin: Pinned, numbers: Ints) -> list[datetime | None]:
         datetime.fromtimestamp(moment / 1000, UTC) if found >= 0 else None
         for moment, found in zip(times[np.maximum(at, 0)].tolist(), at.tolist(), strict=True)
     ]
+
+
+_DAY = 24 * 3600 * 1000
+_HOUR = 3600 * 1000
+
+
+def _files_per_hour(tally: Tally) -> list[float | None]:
+    """Of each group: how often data files were added on the last day that any were, as far as they are still there.
+    Null if sequence numbers or snapshots do not tell. What runs of ours wrote does not count."""
+    pin, census = tally.census.pin, tally.census
+    if not pin.moments or pin.format_version == 1:
+        return [None] * tally.groups
+    known = np.array([number for number, _ in pin.moments])
+    times = np.array([time for _, time in pin.moments])
+    own = [number for run in pin.last_runs for number in run.own_sequence_numbers]
+    at = np.searchsorted(known, census.number, side="right") - 1
+    when = np.where(at >= 0, times[np.maximum(at, 0)], 0)
+    came = (at >= 0) & ~np.isin(census.number, own)
+    last = np.zeros(tally.groups, np.int64)
+    np.maximum.at(last, tally.of_file[came], when[came])
+    recent = came & (when > last[tally.of_file] - _DAY)
+    hours = np.clip((last - int(times.min())) / _HOUR, 1, 24)
+    found: list[float | None] = (tally.sums(where=recent) / hours).tolist()
+    return found
 
 
 _TIMES = ("year", "month", "day", "hour")

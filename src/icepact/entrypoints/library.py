@@ -1,8 +1,8 @@
 """The library: `from icepact import Compactor`."""
 
 import logging
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from icepact.model.costs import Costs
     from icepact.model.decision import Judgement
     from icepact.model.health import Health
+    from icepact.model.lessons import Lessons
     from icepact.model.outcome import Outcome
     from icepact.model.plan import Plan
     from icepact.model.policies import Rule, TablePolicy
     from icepact.model.recovery import Checked, Swept
     from icepact.model.run import RunRecord
+    from icepact.plan.strategies.table import Choose
     from icepact.record.store import RecordStore
 
 
@@ -52,7 +54,12 @@ class Compactor:
         policies: str | PathLike[str] | None = None,
         verbose: bool = False,
         short: bool = False,
+        strategies: "Mapping[str, Choose] | None" = None,
     ) -> None:
+        for name, choose in (strategies or {}).items():
+            from icepact.plan.strategies.table import register
+
+            register(name, choose)
         flags = {
             "catalog": catalog,
             "catalog_uri": catalog_uri,
@@ -195,6 +202,18 @@ class Compactor:
 
         return take_back(self._lake_for(table), self._run(run_id, table), self._store)
 
+    def learned(self, table: str) -> "Lessons":
+        """What earlier runs taught about a table, as strategy `auto` uses it; does not start Spark."""
+        from icepact.maintain.learned import lessons_of
+
+        self._refuse_missing(table)
+        return lessons_of(self._store, self._catalog.name, self._shown(table), datetime.now(UTC))
+
+    def forget_lessons(self, table: str) -> None:
+        """Forget what earlier runs taught about a table: `auto` begins anew with the analytic model."""
+        self._refuse_missing(table)
+        self._store.forget_lessons(self._catalog.name, self._shown(table))
+
     def forgive(self, table: str) -> int:
         """Forget what failed on a table: groups that were set aside are tried again, a pause ends."""
         return self._store.forgive(self._lake_for(table).table(table).uuid)
@@ -267,12 +286,16 @@ class Compactor:
 
     def _lake_for(self, table: str) -> "Lake":
         """The lake, unless it is clear without Spark that the table is not there."""
+        self._refuse_missing(table)
+        return self._lake
+
+    def _refuse_missing(self, table: str) -> None:
+        """TableNotFound, if it is clear without Spark."""
         parts = table_parts(table, self._catalog.name)
         if self._opened is None and self._catalog.embedded is not None and not embedded_has(self._catalog, parts):
             raise TableNotFound(
                 f"no table {table} in the warehouse {self._catalog.embedded}: `icepact tables` lists what is there"
             )
-        return self._lake
 
 
 def _adopted_catalog(spark: "SparkSession", name: str | None) -> Catalog:

@@ -114,7 +114,12 @@ public final class Sheets {
     if (raw == null) {
       return unknown;
     }
-    Object value = Conversions.fromByteBuffer(type, raw);
+    Object value;
+    try {
+      value = Conversions.fromByteBuffer(type, raw);
+    } catch (RuntimeException error) {
+      return unknown; // of another type once
+    }
     if (value instanceof Integer || value instanceof Long) {
       return ((Number) value).longValue();
     }

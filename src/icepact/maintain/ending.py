@@ -76,6 +76,8 @@ def _group_outcome(run: Run, step: RewriteFiles, *, committed: bool) -> GroupOut
         predicted_files=step.predicted_files,
         predicted_bytes=step.predicted_bytes,
         predicted_rows=step.predicted_rows,
+        predicted_gain=step.gain.scan_seconds,
+        features=step.features,
         predicted_seconds=step.cost.seconds,
         predicted_seconds_low=step.cost.seconds_low,
         predicted_seconds_high=step.cost.seconds_high,

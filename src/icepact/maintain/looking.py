@@ -11,17 +11,21 @@ from icepact.iceberg.lake import Lake
 from icepact.iceberg.names import table_parts
 from icepact.iceberg.table import IcebergTable
 from icepact.maintain.allowed import limits_of
+from icepact.maintain.learned import lessons_of
 from icepact.maintain.means import Means
 from icepact.model.census import census_of
 from icepact.model.decision import Judgement
 from icepact.model.health import Health
+from icepact.model.lessons import Lessons
 from icepact.model.looked import Looked
+from icepact.model.outlook import Outlook
 from icepact.model.plan import Plan
 from icepact.model.policies import Policies, TablePolicy
-from icepact.model.policy import Options, Policy
+from icepact.model.policy import Options, Policy, Strategy
 from icepact.model.rates import Rates, measurements
 from icepact.model.run import Failure, RunRecord
-from icepact.plan.decide import decide
+from icepact.model.table import Key
+from icepact.plan.decide import Decided, decide
 from icepact.plan.planner import make_plan
 from icepact.record.store import RecordStore
 
@@ -36,14 +40,14 @@ _SECOND_CHANCE = timedelta(minutes=5)
 def look(means: Means, name: str, request: Options) -> Judgement:
     """Pin a table, assess it, and decide what is worth doing, from what its manifests count."""
     table, policy = _settle(means, name, request)
-    return _look(means, table, policy, datetime.now(UTC)).judgement
+    return _look(means, table, policy, datetime.now(UTC))[1].judgement
 
 
 def health(means: Means, name: str, request: Options) -> Health:
     """Pin a table and assess it, with what came before."""
     table, policy = _settle(means, name, request)
     now = datetime.now(UTC)
-    found = prioritised(_look(means, table, policy, now).health, policy.priority_weights, now)
+    found = prioritised(_look(means, table, policy, now)[0].health, policy.priority_weights, now)
     return replace(found, timeline=table.timeline(found.snapshot_id))
 
 
@@ -56,10 +60,9 @@ def plan(means: Means, name: str, request: Options) -> Plan:
         found = assess(census_of(state), policy, clocks=means.store.clocks(table.uuid, policy.branch))
         rates = learned_rates(means.store, means.lake.catalog, table.name)
     else:
-        looked = _look(means, table, policy, now)
-        found, rates = looked.health, looked.rates
-        chosen = frozenset(key for decision in looked.judgement.chosen for key in decision.place.keys)
-        state = table.listed(looked.census, chosen)
+        looked, decided = _look(means, table, policy, now)
+        found, rates = looked.health, decided.rates
+        state = table.listed(looked.census, _to_be_listed(decided.judgement))
     return make_plan(
         found,
         state,
@@ -69,10 +72,17 @@ def plan(means: Means, name: str, request: Options) -> Plan:
         prices=means.prices,
         set_aside=set_aside(means.store.failures(table.uuid), now),
         budget=limits_of(means, table.name, policy, now),
+        outlook=_outlook(means, table, policy, now),
     )
 
 
-def _look(means: Means, table: IcebergTable, policy: Policy, now: datetime) -> Looked:
+def _to_be_listed(judgement: Judgement) -> frozenset[Key]:
+    """Partitions whose files a plan names: those that are chosen, and those that are refused because of a file."""
+    named = (d.place for d in judgement.decisions if d.chosen or d.place.broken)
+    return frozenset(key for place in named for key in place.keys)
+
+
+def _look(means: Means, table: IcebergTable, policy: Policy, now: datetime) -> tuple[Looked, Decided]:
     store, memory = means.store, means.memory
     pin = table.pinned(policy.branch)
     census = read_census(
@@ -82,15 +92,38 @@ def _look(means: Means, table: IcebergTable, policy: Policy, now: datetime) -> L
         keep=lambda sheets, live: memory.keep(pin.uuid, sheets, live, store),
     )
     clocks = store.clocks(pin.uuid, policy.branch)
-    before = memory.last(pin.uuid, policy.branch)
-    rates = learned_rates(store, means.lake.catalog, table.name)
-    health = assess(census, policy, clocks=clocks, before=before)
-    same = before is not None and (before.policy, before.rates) == (policy, rates)
-    said = before.judgement if before is not None and same else None
-    judgement = decide(health, census, policy, rates, now=now, prices=means.prices, before=said)
-    looked = Looked(census=census, policy=policy, clocks=clocks, health=health, rates=rates, judgement=judgement)
-    memory.looked(pin.uuid, policy.branch, looked)
-    return looked
+    before, said = memory.last(pin.uuid, policy.branch)
+    looked = Looked(
+        census=census,
+        policy=policy,
+        clocks=clocks,
+        health=assess(census, policy, clocks=clocks, before=before),
+    )
+    decided = decide(
+        looked.health,
+        census,
+        policy,
+        learned_rates(store, means.lake.catalog, table.name),
+        prices=means.prices,
+        outlook=_outlook(means, table, policy, now),
+        before=said,
+    )
+    memory.looked(pin.uuid, policy.branch, looked, decided)
+    return looked, decided
+
+
+def _outlook(means: Means, table: IcebergTable, policy: Policy, now: datetime) -> Outlook:
+    """What a second of readers and of work costs, and what earlier runs taught, if the strategy listens."""
+    second = means.prices.compute(1.0)
+    learns = policy.strategy == Strategy.AUTO
+    lessons = lessons_of(means.store, means.lake.catalog, table.name, now) if learns else Lessons()
+    return Outlook(
+        now=now,
+        money_per_scan_second=second,
+        money_per_read=means.prices.requests(reads=1, writes=0),
+        money_per_work_second=second,
+        lessons=lessons,
+    )
 
 
 def learned_rates(store: RecordStore, catalog: str, table: str) -> Rates:

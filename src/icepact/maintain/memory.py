@@ -6,6 +6,7 @@ from threading import Lock
 
 from icepact.model.census import Sheet
 from icepact.model.looked import Looked
+from icepact.plan.decide import Decided
 from icepact.record.store import RecordStore
 
 _FILES = 4_000_000
@@ -22,7 +23,7 @@ class Memory:
         self._lock = Lock()
         self._sheets: OrderedDict[str, Sheet] = OrderedDict()
         self._files = 0
-        self._looks: OrderedDict[tuple[str, str], Looked] = OrderedDict()
+        self._looks: OrderedDict[tuple[str, str], tuple[Looked, Decided]] = OrderedDict()
 
     def sheets(self, paths: Sequence[str], store: RecordStore) -> Mapping[str, Sheet]:
         """What is known of these manifests."""
@@ -51,15 +52,15 @@ class Memory:
             while self._files > _FILES and len(self._sheets) > 1:
                 self._files -= len(self._sheets.popitem(last=False)[1])
 
-    def last(self, uuid: str, branch: str) -> Looked | None:
-        """The last look at a table."""
+    def last(self, uuid: str, branch: str) -> tuple[Looked | None, Decided | None]:
+        """The last look at a table, and what was decided."""
         with self._lock:
-            return self._looks.get((uuid, branch))
+            return self._looks.get((uuid, branch), (None, None))
 
-    def looked(self, uuid: str, branch: str, look: Looked) -> None:
+    def looked(self, uuid: str, branch: str, look: Looked, decided: Decided) -> None:
         """A table was looked at."""
         with self._lock:
-            self._looks[uuid, branch] = look
+            self._looks[uuid, branch] = (look, decided)
             self._looks.move_to_end((uuid, branch))
             while len(self._looks) > _TABLES:
                 self._looks.popitem(last=False)

@@ -267,7 +267,7 @@ class Work:
             earlier=[landed.sequence_number for landed in run.landed],
             facts={
                 "run-id": run.run_id,
-                "strategy": plan.policy.strategy.value,
+                "strategy": str(plan.policy.strategy),
                 "layout": plan.policy.fingerprint,
                 "pinned-snapshot-id": str(plan.snapshot_id),
                 "pinned-sequence-number": str(run.plan.sequence_number),

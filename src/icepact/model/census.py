@@ -317,6 +317,11 @@ class Deletes:
         place = np.where(self._bound, bound, self._place)
         return np.where(self.applied & ~self.everywhere, place, -1)
 
+    def bound_to(self, files: Ints) -> tuple[int, int]:
+        """Deletes that apply to these data files and to no others, and their records."""
+        mine = np.isin(self._files, files) & (self._files >= 0)
+        return int(np.count_nonzero(mine)), int(self.records[mine].sum())
+
     @cached_property
     def touched(self) -> Flags:
         """Of each data file: whether any delete applies to it."""
@@ -384,6 +389,18 @@ class Tally:
         """Of each group: the largest sequence number of its data files."""
         found = np.zeros(self.groups, np.int64)
         np.maximum.at(found, self.of_file, self.census.number)
+        return found
+
+    @cached_property
+    def last(self) -> Ints:
+        """Of each group: the largest sequence number of its data files and of the deletes that apply to it."""
+        deletes = self.census.deletes
+        found = self.newest.copy()
+        local = deletes.place >= 0
+        np.maximum.at(found, self._group[deletes.place[local]], deletes.number[local])
+        anywhere = deletes.number[deletes.everywhere & deletes.applied]
+        if len(anywhere):
+            found = np.where(self.oldest < anywhere.max(), np.maximum(found, anywhere.max()), found)
         return found
 
     def deletes(self, kind: DeleteKind, *, records: bool = False) -> Ints:

@@ -146,6 +146,10 @@ class Place:
     """When the oldest of its small files was committed; null if there are none, or that is not known any more."""
     time: Any = None
     """The value of the partition field that is over a time; null if there is none, text if it is null there."""
+    compacted_last: bool = False
+    """True if nothing was committed to it since a complete run by this same policy rewrote it."""
+    files_per_hour: float | None = None
+    """How often data files were added to it lately; null if that is not known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from icepact.model.census import Census
-from icepact.model.decision import Judgement
 from icepact.model.health import Health
 from icepact.model.policy import Policy
-from icepact.model.rates import Rates
 
 Clocks = Mapping[str, Mapping[str, datetime]]
 """By the name of a place: when it was last compacted, by tier."""
@@ -16,11 +14,9 @@ Clocks = Mapping[str, Mapping[str, datetime]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Looked:
-    """What was seen and said."""
+    """What was seen, and how it was found to be."""
 
     census: Census
     policy: Policy
     clocks: Clocks
     health: Health
-    rates: Rates
-    judgement: Judgement

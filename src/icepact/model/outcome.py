@@ -1,7 +1,7 @@
 """What was done and measured: the end of a run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +35,10 @@ class GroupOutcome:
     predicted_bytes: int = 0
     predicted_rows: int | None = None
     """Rows that were expected to remain; null if nobody asked."""
+    predicted_gain: float = 0.0
+    """Seconds that a scan takes less."""
+    features: Mapping[str, float] = field(default_factory=dict)
+    """What was known about the place when the group was planned."""
     predicted_seconds: float = 0.0
     predicted_seconds_low: float = 0.0
     predicted_seconds_high: float = 0.0
@@ -61,7 +65,7 @@ class GroupOutcome:
 
     def to_dict(self) -> dict[str, Any]:
         """The group as it is printed with `--json`."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__slots__} | {"features": dict(self.features)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

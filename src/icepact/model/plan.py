@@ -1,6 +1,6 @@
 """The plan: an immutable tuple of typed steps, and the reason for everything left out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
@@ -81,6 +81,12 @@ class Cost:
         parts: dict[str, Any] = {name: _share_of(getattr(self, name), share) for name in self.__slots__}
         return replace(self, **parts)
 
+    @staticmethod
+    def sum(costs: Iterable["Cost"]) -> "Cost":
+        """All of them together."""
+        some = list(costs)
+        return Cost(**{name: sum(getattr(cost, name) for cost in some) for name in Cost.__slots__})
+
     def to_dict(self) -> dict[str, int | float]:
         """The cost as it is printed with `--json`."""
         return {**{name: getattr(self, name) for name in self.__slots__}, "read_requests": self.read_requests}
@@ -104,6 +110,12 @@ class Gain:
     """Delete files that need not be opened any more."""
     scan_seconds: float = 0.0
     """What one scan of these files takes less, on one core."""
+
+    @staticmethod
+    def sum(gains: Iterable["Gain"]) -> "Gain":
+        """All of them together."""
+        some = list(gains)
+        return Gain(**{name: sum(getattr(gain, name) for gain in some) for name in Gain.__slots__})
 
     def to_dict(self) -> dict[str, int | float]:
         """The gain as it is printed with `--json`."""
@@ -139,6 +151,8 @@ class RewriteFiles:
     gain: Gain = NO_GAIN
     predicted_rows: int | None = None
     """Rows that are expected to remain; null if nobody asked."""
+    features: Mapping[str, float] = field(default_factory=dict)
+    """What was known about the place when this was planned, for later lessons."""
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -163,6 +177,7 @@ class RewriteFiles:
             "cost": self.cost.to_dict(),
             "gain": self.gain.to_dict(),
             "tier": self.tier.value,
+            "features": dict(self.features),
             "reason": self.reason,
             "input_files": len(self.files),
             "input_bytes": self.bytes,

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, is_dataclass
 from enum import StrEnum
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from icepact.model.amoro import AMORO_PREFIX, SHARE, translated
@@ -37,6 +37,27 @@ class Strategy(StrEnum):
     SMALL_FILES = "small-files"
     DELETES = "deletes"
     TIME_SERIES = "time-series"
+    COST_OPTIMIZED = "cost-optimized"
+    AUTO = "auto"
+
+
+_STRATEGIES: list[str] = [*Strategy]
+
+
+def add_strategy(name: str) -> None:
+    """From now on there is a strategy of this name, too."""
+    if name not in _STRATEGIES:
+        _STRATEGIES.append(name)
+
+
+def _strategy(name: str) -> str:
+    if name not in _STRATEGIES:
+        raise ValueError(f"unknown strategy; there is: {', '.join(_STRATEGIES)}")
+    return Strategy(name) if name in set(Strategy) else name
+
+
+StrategyName = Annotated[str, AfterValidator(_strategy)]
+"""A strategy that there is."""
 
 
 class MethodWish(StrEnum):
@@ -83,7 +104,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    strategy: Annotated[Strategy | None, Field(description="Which files are candidates.")] = None
+    strategy: Annotated[StrategyName | None, Field(description="Which files are candidates.")] = None
     target_file_size: Annotated[OptionalSize, Field(description="Size that outputs aim at.")] = None
     min_file_size: Annotated[OptionalSize, Field(description="Files below it are small.")] = None
     max_file_size: Annotated[OptionalSize, Field(description="No output grows beyond it.")] = None
@@ -118,6 +139,13 @@ class Options(BaseModel):
     ] = None
     time_column: Annotated[
         str | None, Field(min_length=1, description="The column whose partitions follow each other in time.")
+    ] = None
+    scans_per_day: Annotated[
+        float | None, Field(gt=0, description="So often a partition is read; gains count that often.")
+    ] = None
+    horizon: Annotated[OptionalSeconds, Field(description="No gain counts for longer than this.")] = None
+    reader_parallelism: Annotated[
+        int | None, Field(ge=1, description="Cores of a reader: a scan with fewer tasks leaves some idle.")
     ] = None
     max_group_size: Annotated[OptionalSize, Field(description="Bytes that are rewritten as one group.")] = None
     max_group_files: Annotated[int | None, Field(ge=2, description="Files that are rewritten as one group.")] = None
@@ -184,7 +212,8 @@ SIZES = frozenset(name for name, known in Options.model_fields.items() if READS_
 class Policy:
     """Options settled for one table: every value is known, and where it came from."""
 
-    strategy: Strategy
+    strategy: str
+    """One of `Strategy`, or a name that was registered."""
     target_file_size: int
     """Bytes."""
     min_file_size: int
@@ -206,6 +235,10 @@ class Policy:
     """Seconds."""
     time_column: str | None
     """Null for the one that a partition field is made of."""
+    scans_per_day: float
+    horizon: float
+    """Seconds."""
+    reader_parallelism: int
     max_group_size: int
     """Bytes."""
     max_group_files: int
@@ -286,7 +319,7 @@ def plain(value: Any) -> Any:
 _ADDED_LATER = (
     *("codec", "compression_level", "recode", "row_group_size", "row_group_rows", "min_row_group_size"),
     *("min_page_rows", "max_fragment_ratio", "tier", "minor_trigger_files", "minor_trigger_interval"),
-    *("full_trigger_interval", "closed_after", "time_column"),
+    *("full_trigger_interval", "closed_after", "time_column", "scans_per_day", "horizon", "reader_parallelism"),
 )
 """Options that are younger than the first fingerprints: at their default they do not change them."""
 
@@ -402,7 +435,7 @@ def _given(level: Options) -> dict[str, Any]:
     return {name: value for name in level.model_fields_set if (value := getattr(level, name)) is not None}
 
 
-_LENGTHS: Mapping[str, Any] = {"minor_trigger_interval": "1h", "closed_after": "24h"}
+_LENGTHS: Mapping[str, Any] = {"minor_trigger_interval": "1h", "closed_after": "24h", "horizon": "7d"}
 _DEFAULTS = Options(
     strategy=Strategy.SMALL_FILES,
     min_input_files=5,
@@ -410,6 +443,8 @@ _DEFAULTS = Options(
     max_delete_ratio=0.1,
     max_fragment_ratio=0.1,
     minor_trigger_files=12,
+    scans_per_day=24,
+    reader_parallelism=8,
     **_LENGTHS,
     max_group_size=50 * 1024**3,
     max_group_files=10_000,

@@ -18,9 +18,10 @@ def choose_files(place: Place, policy: Policy, now: datetime) -> Choice:
         return Choice(which=Which.NONE, reason="refused: a file is live more than once in this snapshot")
     if policy.rewrite_all:
         return Choice(which=Which.ALL, reason="rewrite-all was asked for")
-    choice = _as_deep_as_asked(STRATEGIES[policy.strategy](place, policy, now), place, policy)
+    entry = STRATEGIES[policy.strategy]
+    choice = _as_deep_as_asked(entry.choose(place, policy, now), place, policy)
     deeper = choice.which is Which.ALL and full_is_owed(place)
-    if place.settled_by is not None and not deeper:
+    if place.settled_by is not None and (place.compacted_last or not entry.may_change) and not deeper:
         reason = f"nothing was written since the run that made snapshot {place.settled_by}"
         return Choice(which=Which.NONE, reason=reason)
     return choice

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from icepact.model.census import Census, Flags, Ints, Tally
 from icepact.model.decision import Decision, Judgement
 from icepact.model.health import Health, Place
+from icepact.model.outlook import Outlook
 from icepact.model.plan import Method
 from icepact.model.policy import Policy
 from icepact.model.prices import DEFAULT_PRESET, Prices
@@ -16,9 +17,22 @@ from icepact.model.rates import Rates
 from icepact.plan.choosing import choose_files
 from icepact.plan.gain import make_gain
 from icepact.plan.methods import cheapest, why_not_assembled
+from icepact.plan.offers import best_offer, other_tasks, tasks_of
 from icepact.plan.packing import outputs_of, pack_sizes
 from icepact.plan.prospect import Prospect
 from icepact.plan.strategies.choice import Choice, Which
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decided:
+    """A judgement, and by what it was made."""
+
+    judgement: Judgement
+    policy: Policy
+    rates: Rates
+    prices: Prices
+    offers: Mapping[tuple[int, Which], Prospect]
+    """What could be done with each place, by its identity and depth."""
 
 
 def decide(
@@ -27,72 +41,84 @@ def decide(
     policy: Policy,
     rates: Rates | None = None,
     *,
-    now: datetime,
     prices: Prices | None = None,
-    before: Judgement | None = None,
-) -> Judgement:
+    outlook: Outlook,
+    before: Decided | None = None,
+) -> Decided:
     """What is worth doing about each place.
 
-    `before` is an earlier judgement by the same policy and rates: of places that have not changed since, what was said
-    then is said again.
+    `before` is an earlier judgement: if it was made by the same policy, rates and prices, places that have not changed
+    since are not packed again.
     """
-    known = {id(decision.place): decision for decision in before.decisions} if before else {}
-    choices = [choose_files(place, policy, now) for place in health.places]
-    fresh = [
-        (place, choice)
-        for place, choice in zip(health.places, choices, strict=True)
-        if choice.which is not Which.NONE and not _said_before(known.get(id(place)), choice)
-    ]
+    rates = rates or Rates()
     paying = (prices or Prices.of(DEFAULT_PRESET)).for_table(census.pin.properties)
-    prospects = _Packing(census, policy, rates or Rates(), paying).prospects(fresh) if fresh else {}
-    return Judgement(
-        health=health,
-        decisions=[
-            _decision(place, choice, prospects.get(id(place)), known.get(id(place)), policy)
-            for place, choice in zip(health.places, choices, strict=True)
-        ],
-    )
-
-
-def _said_before(decision: Decision | None, choice: Choice) -> bool:
-    return (
-        decision is not None
-        and decision.chosen
-        and (decision.tier, decision.reason)
-        == (
-            choice.which.tier,
-            choice.reason,
+    same = before is not None and (before.policy, before.rates, before.prices) == (policy, rates, paying)
+    known = before.offers if before is not None and same else {}
+    choices = [choose_files(place, policy, outlook.now) for place in health.places]
+    wanted = [
+        (place, depth)
+        for place, choice in zip(health.places, choices, strict=True)
+        if choice.which is not Which.NONE
+        for depth in (choice, *choice.others)
+    ]
+    fresh = [(place, depth) for place, depth in wanted if (id(place), depth.which) not in known]
+    offers = {
+        (id(place), depth.which): known[id(place), depth.which]
+        for place, depth in wanted
+        if (id(place), depth.which) in known
+    }
+    if fresh:
+        offers |= _Packing(census, policy, rates, paying).prospects(fresh)
+    tasks = tasks_of(health.places)
+    decisions = [
+        _decision(
+            place,
+            choice,
+            [offers[id(place), depth.which] for depth in (choice, *choice.others)],
+            outlook,
+            policy,
+            tasks,
         )
-    )
+        if choice.which is not Which.NONE
+        else Decision(place=place, chosen=False, reason=choice.reason)
+        for place, choice in zip(health.places, choices, strict=True)
+    ]
+    judgement = Judgement(health=health, decisions=decisions)
+    return Decided(judgement=judgement, policy=policy, rates=rates, prices=paying, offers=offers)
 
 
 def _decision(
-    place: Place, choice: Choice, prospect: Prospect | None, before: Decision | None, policy: Policy
+    place: Place, choice: Choice, offers: Sequence[Prospect], outlook: Outlook, policy: Policy, tasks: int
 ) -> Decision:
-    if choice.which is Which.NONE:
-        return Decision(place=place, chosen=False, reason=choice.reason)
-    if prospect is None:
-        assert before is not None  # it was said before
-        return before
-    if not _useful(prospect, policy):
+    told = [
+        replace(offer, choice=depth, other_tasks=other_tasks(tasks, place, offer.bytes))
+        for offer, depth in zip(offers, (choice, *choice.others), strict=True)
+    ]
+    useful = [offer for offer in told if _useful(offer, policy)]
+    if not useful:
         reason = f"packing would not leave fewer files ({choice.reason})"
         return Decision(place=place, chosen=False, reason=reason, tier=choice.which.tier)
+    best = best_offer(useful, outlook, policy)
+    if isinstance(best, str):
+        return Decision(place=place, chosen=False, reason=best, tier=choice.which.tier)
+    taken = useful[best]
     return Decision(
         place=place,
         chosen=True,
-        reason=choice.reason,
-        tier=choice.which.tier,
-        files=prospect.files,
-        bytes=prospect.bytes,
-        outputs=prospect.outputs,
-        gain=prospect.gain,
-        cost=prospect.cost,
+        reason=taken.choice.reason,
+        tier=taken.choice.which.tier,
+        files=taken.files,
+        bytes=taken.bytes,
+        outputs=taken.outputs,
+        gain=taken.gain,
+        cost=taken.cost,
     )
 
 
 def _useful(prospect: Prospect, policy: Policy) -> bool:
-    fewer = prospect.outputs < prospect.files
-    return prospect.files > 0 and (fewer or prospect.gain.delete_records > 0 or policy.rewrite_all)
+    if not prospect.files:
+        return False
+    return prospect.outputs < prospect.files or prospect.touched > 0 or policy.rewrite_all
 
 
 class _Packing:
@@ -106,13 +132,13 @@ class _Packing:
         self._own = [number for run in census.pin.last_runs for number in run.own_sequence_numbers if number]
         self._against = {regroup: why_not_assembled(census.pin, regroup=regroup) for regroup in (False, True)}
 
-    def prospects(self, fresh: Sequence[tuple[Place, Choice]]) -> Mapping[int, Prospect]:
-        """Of some places, by their identity."""
+    def prospects(self, fresh: Sequence[tuple[Place, Choice]]) -> Mapping[tuple[int, Which], Prospect]:
+        """Of some places, by their identity and by depth."""
         part = self._census.only({key for place, _ in fresh for key in place.keys})
         index = {key: at for at, key in enumerate(part.places)}
         tally = Tally(part)
         return {
-            id(place): self._prospect(
+            (id(place), choice.which): self._prospect(
                 part, place, choice, np.concatenate([tally.files(index[key]) for key in place.keys])
             )
             for place, choice in fresh
@@ -129,7 +155,10 @@ class _Packing:
         units, outputs = self._units(census, place, taken, falling, ratio)
         inside = taken[[at for unit in units for at in unit]]
         hit = int(np.count_nonzero(census.deletes.touched[inside]))
-        share = hit / max(1, int(np.count_nonzero(touched)))
+        if hit == int(np.count_nonzero(touched)):
+            delete_files, delete_records = place.facts.all_delete_files, place.facts.all_delete_records
+        else:  # what is not bound to a file still applies to those that stay
+            delete_files, delete_records = census.deletes.bound_to(inside)
         copied = int(census.size[inside][self._copied(census, inside)].sum())
         size = int(census.size[inside].sum())
         chosen = cheapest(
@@ -153,10 +182,11 @@ class _Packing:
             gain=make_gain(
                 files=len(inside) - outputs,
                 row_groups=max(0, int(census.row_groups[inside].sum()) - outputs),
-                delete_files=round(share * place.facts.all_delete_files),
-                delete_records=round(share * place.facts.all_delete_records),
+                delete_files=delete_files,
+                delete_records=delete_records,
             ),
             cost=chosen.cost,
+            touched=hit,
         )
 
     def _units(

@@ -1,6 +1,6 @@
 """What a rewrite saves whoever reads the table afterwards."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from icepact.model.plan import Gain
 from icepact.model.table import DataFile, DeleteFile
@@ -24,9 +24,11 @@ def scan_seconds(*, files: int, row_groups: int, delete_files: int, delete_recor
     )
 
 
-def gain_of(files: Sequence[DataFile], outputs: int, deletes: Sequence[DeleteFile]) -> Gain:
-    """What is saved if these files become so many."""
-    applied = {index for f in files for index in f.deletes}
+def gain_of(
+    files: Sequence[DataFile], outputs: int, deletes: Sequence[DeleteFile], staying: Collection[int] = ()
+) -> Gain:
+    """What is saved if these files become so many; deletes that still apply to files beside them are not."""
+    applied = {index for f in files for index in f.deletes}.difference(staying)
     return make_gain(
         files=len(files) - outputs,
         row_groups=max(0, sum(len(f.row_groups) or 1 for f in files) - outputs),

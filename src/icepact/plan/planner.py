@@ -1,13 +1,14 @@
 """From a pinned table to a plan: candidates, groups, packing, prediction, budget."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from icepact.model.budget import Limit, run_limits
 from icepact.model.health import Health, Place
-from icepact.model.plan import Before, LeftOut, Method, Plan, Prediction, RewriteFiles, Unit
+from icepact.model.outlook import Outlook
+from icepact.model.plan import Before, Cost, Gain, LeftOut, Method, Plan, Prediction, RewriteFiles, Unit
 from icepact.model.policy import Policy
 from icepact.model.prices import DEFAULT_PRESET, Prices
 from icepact.model.rates import Rates
@@ -17,7 +18,9 @@ from icepact.plan.choosing import choose_files
 from icepact.plan.expected import Expected
 from icepact.plan.gain import gain_of
 from icepact.plan.methods import Chosen, choose
+from icepact.plan.offers import best_offer, other_tasks, tasks_of
 from icepact.plan.packing import AS_IT_IS, Scale, as_one, outputs_of, pack, reading_order
+from icepact.plan.prospect import Prospect, features_of
 from icepact.plan.sizes import sizes_after
 from icepact.plan.strategies.choice import Choice, Which
 
@@ -33,12 +36,16 @@ class _Verdict:
 class _Known:
     """What is known for one plan: the table, what is wanted, what work takes and costs, and what will come of it."""
 
-    def __init__(self, state: TableState, policy: Policy, rates: Rates, prices: Prices, now: datetime) -> None:
+    def __init__(
+        self, state: TableState, policy: Policy, rates: Rates, prices: Prices, outlook: Outlook, tasks: int
+    ) -> None:
         self.state = state
         self.policy = policy
         self.rates = rates
         self.prices = prices.for_table(state.properties)
-        self.now = now
+        self.outlook = outlook
+        self.tasks = tasks
+        """Those of a scan of the whole table once it is compact."""
         self.expected = Expected(state, policy, rates)
         self.learned = any(rates.ratio(method) != 1.0 for method in Method)
 
@@ -69,14 +76,16 @@ def make_plan(
     prices: Prices | None = None,
     set_aside: Mapping[str, str] | None = None,
     budget: Sequence[Limit] | None = None,
+    outlook: Outlook | None = None,
 ) -> Plan:
     """What to rewrite, how, and why everything else is left alone.
 
     `state` needs to have only the files of the places that are chosen. `set_aside` says by a group's signature why it
     is not tried now. `budget` is all that limits the plan; if not given, what the policy allows a run on one core.
-    Without `prices` those of the default preset are taken.
+    Without `prices` those of the default preset are taken, and without an `outlook` nothing was learned yet.
     """
-    known = _Known(state, policy, rates or Rates(), prices or Prices.of(DEFAULT_PRESET), now)
+    paying = prices or Prices.of(DEFAULT_PRESET)
+    known = _Known(state, policy, rates or Rates(), paying, outlook or Outlook(now=now), tasks_of(health.places))
     budget = tuple(run_limits(policy, cores=1) if budget is None else budget)
     groups: list[RewriteFiles] = []
     left_out: list[LeftOut] = []
@@ -129,17 +138,21 @@ def _without(
 def _judge(known: _Known, place: Place) -> _Verdict:
     """Candidates of one place, packed; refused, settled and useless work is left out with its reason."""
     state, policy = known.state, known.policy
-    choice = choose_files(place, policy, known.now)
+    choice = choose_files(place, policy, known.outlook.now)
     files = [file for key in place.keys for file in state.by_partition.get(key, ())]
     twice = sorted({f.path for f in files} & state.live_twice)
     if twice:
         return _left(place, f"refused: {twice[0]} is live more than once in this snapshot")
     if choice.which is Which.NONE:
         return _left(place, choice.reason)
-    chosen = [f for f in files if choice.which.takes(small=f.size < policy.min_file_size, touched=bool(f.deletes))]
-    groups = tuple(_groups(known, place, chosen, choice))
-    if not groups:
+    offers = [_offer(known, place, files, depth) for depth in (choice, *choice.others)]
+    offers = [offer for offer in offers if offer.groups]
+    if not offers:
         return _left(place, f"packing would not leave fewer files ({choice.reason})")
+    best = best_offer([offer.prospect for offer in offers], known.outlook, policy)
+    if isinstance(best, str):
+        return _left(place, best)
+    groups = offers[best].groups
     taken = {f.path for g in groups for f in g.files}
     rest = [f for f in files if f.path not in taken]
     if not rest:
@@ -149,6 +162,36 @@ def _judge(known: _Known, place: Place) -> _Verdict:
     return _Verdict(groups=groups, left_out=(gain,))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Offer:
+    """What could be done with a place."""
+
+    groups: tuple[RewriteFiles, ...]
+    prospect: Prospect
+
+
+def _offer(known: _Known, place: Place, files: Sequence[DataFile], choice: Choice) -> _Offer:
+    """One depth, packed and priced; its groups carry what a later lesson needs to know."""
+    policy = known.policy
+    chosen = [f for f in files if choice.which.takes(small=f.size < policy.min_file_size, touched=bool(f.deletes))]
+    taken = {f.path for f in chosen}
+    staying = {index for f in files if f.path not in taken for index in f.deletes}
+    groups = tuple(_groups(known, place, chosen, choice, staying))
+    size = sum(g.bytes for g in groups)
+    prospect = Prospect(
+        place=place,
+        choice=choice,
+        files=sum(len(g.files) for g in groups),
+        bytes=size,
+        outputs=sum(g.predicted_files for g in groups),
+        gain=Gain.sum(g.gain for g in groups),
+        cost=Cost.sum(g.cost for g in groups),
+        other_tasks=other_tasks(known.tasks, place, size),
+    )
+    features = features_of(prospect, known.outlook.now, policy.horizon / 3600)
+    return _Offer(groups=tuple(replace(g, features=features) for g in groups), prospect=prospect)
+
+
 def _left(place: Place, reason: str) -> _Verdict:
     """A whole place that nothing is done with."""
     facts = place.facts
@@ -156,8 +199,10 @@ def _left(place: Place, reason: str) -> _Verdict:
     return _Verdict(left_out=(entry,))
 
 
-def _groups(known: _Known, place: Place, chosen: Sequence[DataFile], choice: Choice) -> Iterator[RewriteFiles]:
-    """Groups of one place that leave fewer files or remove delete records."""
+def _groups(
+    known: _Known, place: Place, chosen: Sequence[DataFile], choice: Choice, staying: Collection[int]
+) -> Iterator[RewriteFiles]:
+    """Groups of one place that leave fewer files or remove delete records; `staying` are deletes of its other files."""
     state, policy = known.state, known.policy
     scale = known.scale(chosen, spread=place.spread)
     if place.spread:
@@ -189,7 +234,7 @@ def _groups(known: _Known, place: Place, chosen: Sequence[DataFile], choice: Cho
             cost=method.cost,
             reason=choice.reason,
             tier=choice.which.tier,
-            gain=gain_of(files, predicted, state.deletes),
+            gain=gain_of(files, predicted, state.deletes, staying),
             predicted_files=predicted,
             predicted_bytes=size,
             delete_records=delete_records(files, state.deletes),

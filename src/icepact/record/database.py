@@ -15,7 +15,7 @@ from sqlalchemy.pool import StaticPool
 
 from icepact.model.errors import BadInput
 
-SCHEMA_VERSION = "0004"
+SCHEMA_VERSION = "0005"
 """The newest migration; a test holds it against the folder."""
 _ONLY_READING = "icepact_only_reading"
 _AT_ONCE = 500

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import and_, delete, func, insert, select, update
 
 from icepact.record.database import Database, batches, insert_if_absent
-from icepact.record.tables import CLOCKS, SHEETS
+from icepact.record.tables import CLOCKS, LESSONS, SHEETS
 
 _LINGERING = timedelta(days=1)
 """How long sheets of manifests are kept that are not live: another branch may have them, or a rollback bring them."""
@@ -75,3 +75,19 @@ class Counted(Database):
                 insert_if_absent(connection, CLOCKS, {**mine, "at": at})
                 here = and_(*(CLOCKS.c[name] == value for name, value in mine.items()))
                 connection.execute(update(CLOCKS).where(here & (CLOCKS.c.at < at)).values(at=at))
+
+    # -- what was learned -------------------------------------------------------------------------
+
+    def forget_lessons(self, catalog: str, table: str) -> None:
+        """From now on, only what later runs teach counts."""
+        mine = (LESSONS.c.catalog == catalog) & (LESSONS.c.table_name == table)
+        with self._writing() as connection:
+            now = self._clock()
+            insert_if_absent(connection, LESSONS, {"catalog": catalog, "table_name": table, "since": now})
+            connection.execute(update(LESSONS).where(mine).values(since=now))
+
+    def lessons_since(self, catalog: str, table: str) -> datetime | None:
+        """Since when what runs teach counts."""
+        wanted = select(LESSONS.c.since).where(LESSONS.c.catalog == catalog, LESSONS.c.table_name == table)
+        with self._reading() as connection:
+            return connection.execute(wanted).scalar() if connection else None

@@ -116,6 +116,16 @@ class RecordStore(Protocol):
         """Who holds a table, expired or not; null if nobody does."""
         ...
 
+    # -- what was learned -------------------------------------------------------------------------
+
+    def forget_lessons(self, catalog: str, table: str) -> None:
+        """From now on, only what later runs teach about a table counts."""
+        ...
+
+    def lessons_since(self, catalog: str, table: str) -> datetime | None:
+        """Since when what runs teach about a table counts; null if that was never forgotten."""
+        ...
+
     # -- what keeps failing -----------------------------------------------------------------------
 
     def failed(self, uuid: str, failure: Failure) -> None:

@@ -82,6 +82,14 @@ LEASES = Table(
     Column("expires_at", Moment, nullable=False),
 )
 
+LESSONS = Table(
+    "lessons",
+    METADATA,
+    Column("catalog", Text, primary_key=True),
+    Column("table_name", Text, primary_key=True),
+    Column("since", Moment, nullable=False),
+)
+
 FAILURES = Table(
     "failures",
     METADATA,

@@ -11,6 +11,7 @@ from icepact.model.policy import Options, options
 
 PLANNING = (
     *("strategy", "tier", "time_column", "target_file_size", "min_file_size", "max_file_size", "min_input_files"),
+    *("scans_per_day", "horizon", "reader_parallelism"),
     *("max_files", "max_bytes", "max_cost", "max_duration", "max_cost_per_hour", "max_bytes_per_hour", "job_order"),
     *("where", "branch", "enabled", "rewrite_all"),
     *("method", "codec", "compression_level", "recode", "row_group_size", "row_group_rows"),

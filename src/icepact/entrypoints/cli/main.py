@@ -142,6 +142,30 @@ def plan(
 
 @app.command()
 @with_options(*PLANNING)
+def explain(
+    context: typer.Context,
+    given: Mapping[str, Any],
+    table: Table = None,
+    table_option: TableOption = None,
+    learned: Annotated[bool, typer.Option("--learned", help="Show what earlier runs taught instead.")] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="With --learned: forget it.")] = False,
+) -> None:
+    """Explain a plan, or what was learned about a table."""
+    from icepact.entrypoints.cli.explain import explain_learned, explain_plan
+
+    session: Session = context.obj
+    name = _table(table, table_option)
+    if reset and not learned:
+        raise BadInput("--reset forgets what was learned: say --learned --reset")
+    compactor = session.compactor(short=True)
+    if learned:
+        explain_learned(compactor, session.renderer, name, given, reset=reset)
+    else:
+        explain_plan(compactor, session.renderer, name, given)
+
+
+@app.command()
+@with_options(*PLANNING)
 def compact(
     context: typer.Context,
     given: Mapping[str, Any],

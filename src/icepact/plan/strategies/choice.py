@@ -67,3 +67,5 @@ class Choice:
     which: Which
     reason: str
     """Why these files, or why none."""
+    others: tuple["Choice", ...] = ()
+    """Other depths: the one that leaves most of its saving is taken."""

@@ -1,0 +1,155 @@
+"""Whether a rewrite is worth its price: the guard against work that makes things worse.
+
+Three questions, in this order:
+
+- Would scans be slower, because fewer tasks are left than readers have cores?
+- Is the price higher than what scans save until the horizon?
+- Is it better to wait? As long as files keep coming, the output will be rewritten together with them. Waiting until as
+  many have come again spares that, and perhaps a rewrite that is lost to the writers; scans pay for it meanwhile. The
+  sum of both is least where scans pay twice what is spared.
+"""
+
+import math
+from dataclasses import dataclass
+
+from icepact.model.lessons import Expected
+from icepact.model.outlook import Outlook
+from icepact.model.plan import Cost
+from icepact.model.policy import MethodWish, Policy
+from icepact.model.rates import READS_PER_FILE
+from icepact.plan.gain import SECONDS_PER_FILE
+from icepact.plan.prospect import Prospect, features_of
+
+SCAN_BYTES_PER_SECOND = 100 * 1024**2
+"""What a reader decodes on one core."""
+SPLIT = 128 * 1024**2
+"""Bytes of one task of a scan; readers split larger files at row groups."""
+COPIED_AGAIN = 0.2
+"""Work for an output that is rewritten once more, over that for its inputs: most of its row groups are copied then."""
+OPEN_COST = 4 * 1024**2
+"""Bytes that readers count for a small file when they put several into one task."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """Whether work is worth doing."""
+
+    worth: bool
+    reason: str
+    """Why not; empty if it is."""
+    saving: float = 0.0
+    """Money that scans save."""
+    price: float = 0.0
+    """Money that the work is expected to cost."""
+
+    @property
+    def net(self) -> float:
+        """What is left of the saving."""
+        return self.saving - self.price
+
+
+def worth(prospect: Prospect, outlook: Outlook, policy: Policy) -> Verdict:
+    """Whether the work of a prospect is worth doing now."""
+    horizon = policy.horizon / 3600
+    features = features_of(prospect, outlook.now, horizon)
+    expected = outlook.lessons.expect(features, prospect.place.name)
+    price = price_of(prospect.cost, outlook, expected)
+    a_scan = saved_seconds(prospect, expected) * outlook.money_per_scan_second
+    a_scan += saved_reads(prospect, expected) * outlook.money_per_read
+    an_hour = a_scan * policy.scans_per_day / 24
+    saving = an_hour * horizon * (1 - expected.conflict)
+    hours = min(horizon, features["lasting_hours"] * expected.lasting)
+    spared = _again(prospect, outlook, policy, expected) + price * expected.conflict / (1 - expected.conflict)
+    reason = _slower(prospect, policy)
+    if not reason and saving <= price:
+        reason = f"not worth it: scans would save {_money(saving)} in {_time(horizon)}, and it costs {_money(price)}"
+        reason += _why(expected)
+    if not reason and hours < horizon and an_hour * hours < 2 * spared:
+        reason = (
+            f"worth more later: as many files will have come again in about {_time(hours)}, and waiting spares "
+            f"{_money(spared)}, while scans pay {_money(an_hour * hours)}{_why(expected, features['files_per_hour'])}"
+        )
+    return Verdict(worth=not reason, reason=reason, saving=saving, price=price)
+
+
+def saved_seconds(prospect: Prospect, expected: Expected) -> float:
+    """What one scan of these files takes less."""
+    denser = prospect.cost.encoded_bytes * (1 - expected.compression) / SCAN_BYTES_PER_SECOND
+    return prospect.gain.scan_seconds * expected.files + denser
+
+
+def saved_reads(prospect: Prospect, expected: Expected) -> float:
+    """Requests that one scan of these files makes fewer."""
+    return READS_PER_FILE * (prospect.gain.files + prospect.gain.delete_files) * expected.files
+
+
+def price_of(cost: Cost, outlook: Outlook, expected: Expected) -> float:
+    """What work costs: the money that is predicted, or its seconds at a start price; lessons are about the seconds."""
+    seconds = cost.seconds * outlook.money_per_work_second
+    return max(0.0, (cost.money or seconds) + seconds * (expected.cost - 1))
+
+
+def _again(prospect: Prospect, outlook: Outlook, policy: Policy, expected: Expected) -> float:
+    """What it costs to rewrite the output once more with files that come later; nothing if it is large enough."""
+    if prospect.bytes * expected.compression >= prospect.outputs * policy.min_file_size:
+        return 0.0
+    price = price_of(prospect.cost, outlook, expected)
+    seconds = prospect.cost.seconds * outlook.money_per_work_second * expected.cost
+    return price if policy.method is MethodWish.SPARK else price - seconds * (1 - COPIED_AGAIN)
+
+
+def scan_tasks(files: int, size: int) -> int:
+    """Tasks that readers make of some files: as many as splits, where a tiny file counts as a small one."""
+    return max(1, math.ceil(max(size, files * OPEN_COST) / SPLIT))
+
+
+def _slower(prospect: Prospect, policy: Policy) -> str:
+    """Why scans would be slower; empty if they would not.
+
+    Only small tables can lose: merging takes tasks away where tiny files are many, and only while fewer tasks than
+    cores are left does that outweigh the files that need not be opened.
+    """
+    cores = policy.reader_parallelism
+    reading = prospect.bytes / SCAN_BYTES_PER_SECOND
+    before = prospect.other_tasks + scan_tasks(prospect.files, prospect.bytes)
+    after = prospect.other_tasks + max(prospect.outputs, math.ceil(prospect.bytes / SPLIT))
+    if after >= min(cores, before):
+        return ""
+    left = reading + prospect.outputs * SECONDS_PER_FILE
+    now = left + prospect.gain.scan_seconds
+    if left / min(cores, after) <= now / min(cores, before):
+        return ""
+    return (
+        f"scans would be slower: {after} instead of {before} tasks for {cores} cores, "
+        f"{left / min(cores, after):.2g} s instead of {now / min(cores, before):.2g} s"
+    )
+
+
+def _why(expected: Expected, files_per_hour: float = 0.0) -> str:
+    """What is known about the writers, and what lessons have to say."""
+    told = [_rate(files_per_hour)] if files_per_hour else []
+    if expected.lasting < 0.8:
+        told.append("earlier gains were used up sooner than predicted")
+    if expected.conflict >= 0.1:
+        told.append(f"{expected.conflict:.0%} of such rewrites are lost to other commits")
+    if expected.compression >= 1.05:
+        told.append(f"rewriting makes rows {expected.compression - 1:.0%} larger")
+    if expected.cost >= 1.2:
+        told.append(f"work takes {expected.cost:.1f} times what is predicted")
+    return f" ({'; '.join(told)})" if told else ""
+
+
+def _rate(files_per_hour: float) -> str:
+    if files_per_hour >= 1:
+        return f"about {files_per_hour:,.0f} files an hour arrive"
+    return f"about {files_per_hour * 24:,.1f} files a day arrive"
+
+
+def _money(money: float) -> str:
+    return f"{money:.2g}" if abs(money) < 1 else f"{money:,.2f}"
+
+
+def _time(hours: float) -> str:
+    if hours < 1:
+        return f"{hours * 60:.0f} min"
+    return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} d"
