@@ -10,7 +10,7 @@ from icepact.assess.facts import counted_facts
 from icepact.assess.places import places
 from icepact.assess.signals import score
 from icepact.model.census import Census, Tally, order_of
-from icepact.model.health import Facts, Health, PartitionHealth, Place
+from icepact.model.health import Facts, Health, Overlap, PartitionHealth, Place
 from icepact.model.histogram import Histogram
 from icepact.model.looked import Clocks, Looked
 from icepact.model.policy import Policy
@@ -127,6 +127,7 @@ def _total(partitions: Sequence[PartitionHealth], census: Census) -> Facts:
                 of_kind = sheet.kind == number
                 counts[kind] += int(np.count_nonzero(of_kind))
                 records[kind] += int(sheet.rows[of_kind].sum())
+    overlaps = [f.overlap for f in parts if f.overlap is not None]
     return Facts(
         data_files=sum(f.data_files for f in parts),
         small_files=sum(f.small_files for f in parts),
@@ -136,4 +137,5 @@ def _total(partitions: Sequence[PartitionHealth], census: Census) -> Facts:
         row_groups=sum(f.row_groups for f in parts),
         delete_files={kind.value: count for kind, count in counts.items()},
         delete_records={kind.value: count for kind, count in records.items()},
+        overlap=Overlap.sum(overlaps) if overlaps else None,
     )

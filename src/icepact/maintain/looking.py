@@ -51,13 +51,15 @@ def plan(means: Means, name: str, request: Options) -> Plan:
     now = datetime.now(UTC)
     rates = _rates(means)
     if policy.where is not None:  # only a scan knows which files have rows that match
-        state = table.pin(branch=policy.branch, where=policy.where)
+        state = table.pin(branch=policy.branch, where=policy.where, snapshot_id=policy.snapshot_id)
         found = assess(census_of(state), policy, clocks=means.store.clocks(table.uuid, policy.branch))
     else:
         looked = _look(means, table, policy, now)
         found = looked.health
         chosen = frozenset(key for decision in looked.judgement.chosen for key in decision.place.keys)
         state = table.listed(looked.census, chosen)
+    if policy.snapshot_id is not None:
+        state = table.still_there(state)
     aside = set_aside(means.store.failures(table.uuid), now)
     budget = limits_of(means, table.name, policy, now)
     return make_plan(found, state, policy, rates, now=now, set_aside=aside, budget=budget)
@@ -65,7 +67,7 @@ def plan(means: Means, name: str, request: Options) -> Plan:
 
 def _look(means: Means, table: IcebergTable, policy: Policy, now: datetime) -> Looked:
     store, memory = means.store, means.memory
-    pin = table.pinned(policy.branch)
+    pin = table.pinned(policy.branch, policy.snapshot_id)
     census = read_census(
         table,
         pin,

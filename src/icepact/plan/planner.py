@@ -40,8 +40,9 @@ def make_plan(
 ) -> Plan:
     """What to rewrite, how, and why everything else is left alone.
 
-    `state` needs to have only the files of the places that are chosen. `set_aside` says by a group's signature why it
-    is not tried now. `budget` is all that limits the plan; if not given, what the policy allows a run on one core.
+    `state` needs to have only the files of the places that are chosen, as far as they are still there. `set_aside` says by
+    a group's signature why it is not tried now. `budget` is all that limits the plan; if not given, what the policy allows
+    a run on one core.
     """
     rates = rates or Rates()
     budget = tuple(run_limits(policy, cores=1) if budget is None else budget)
@@ -68,11 +69,16 @@ def make_plan(
         left_out=(*left_out, *aside, *cut),
         predicted=_predict(before, state, numbered),
         before=before,
-        complete=not cut and not aside,
+        complete=not cut and not aside and not _blind(state, policy),
         sizes_before=health.histogram,
         sizes_after=sizes_after(health.histogram, numbered, policy),
         budget=budget,
     )
+
+
+def _blind(state: TableState, policy: Policy) -> bool:
+    """True if nobody will be able to tell what was committed after the snapshot that is planned from."""
+    return policy.snapshot_id is not None and state.format_version == 1  # no sequence numbers
 
 
 def _without(
@@ -101,6 +107,8 @@ def _judge(state: TableState, policy: Policy, rates: Rates, place: Place, now: d
         return _left(place, f"refused: {twice[0]} is live more than once in this snapshot")
     if choice.which is Which.NONE:
         return _left(place, choice.reason)
+    if not files:
+        return _left(place, "its files were replaced since this snapshot")
     chosen = [f for f in files if choice.which.takes(small=f.size < policy.min_file_size, touched=bool(f.deletes))]
     groups = tuple(_groups(state, policy, rates, place, chosen, choice))
     if not groups:
