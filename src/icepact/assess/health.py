@@ -70,18 +70,22 @@ def _health(
 ) -> Health:
     """Of a census of which only a part is looked at; the rest is known."""
     pin, threshold = census.pin, policy.min_file_size
+    judged = places(part, policy, clocks)
+    counted = {place.keys[0]: place.facts for place in judged if len(place.keys) == 1}
+    if len(counted) < len(part.places):
+        counted = dict(zip(part.places, counted_facts(Tally(part), threshold), strict=True))
     fresh = [
         PartitionHealth(
             spec_id=spec_id,
             partition=partition,
             name=pin.show_partition(spec_id, partition),
-            facts=facts,
-            score=score(facts),
+            facts=counted[spec_id, partition],
+            score=score(counted[spec_id, partition]),
         )
-        for (spec_id, partition), facts in zip(part.places, counted_facts(Tally(part), threshold), strict=True)
+        for spec_id, partition in part.places
     ]
     partitions = [*partitions, *fresh]
-    of_place = [*of_place, *places(part, policy, clocks)]
+    of_place = [*of_place, *judged]
     if len(fresh) < len(partitions):
         partitions.sort(key=lambda p: order_of((p.spec_id, p.partition)))
         of_place.sort(key=lambda place: (place.spread > 0, order_of(place.keys[0])))

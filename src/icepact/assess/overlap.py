@@ -31,25 +31,23 @@ def overlaps(group: Ints, lower: npt.NDArray[Any], upper: npt.NDArray[Any], *, g
     wide = np.asarray(lower < upper, np.bool_)
     if not np.all(wide | np.asarray(lower == upper, np.bool_)):
         raise ValueError("a lower bound is above its upper bound")
-    low, high = _apart(group, lower, upper)
-    begins, ends, single = np.sort(low[wide]), np.sort(high[wide]), low[~wide]
+    low, high, room = _apart(group, lower, upper)
+    begins, ends, single = np.sort(low[wide]), np.sort(high[wide]), np.sort(low[~wide])
     # a range counts strictly inside its bounds: just after its lower one, just before its upper one
-    first = np.searchsorted(begins, low[wide], "right") - np.searchsorted(ends, low[wide], "right")
-    last = np.searchsorted(begins, high[wide], "left") - np.searchsorted(ends, high[wide], "left")
+    first = np.searchsorted(begins, begins, "right") - np.searchsorted(ends, begins, "right")
+    last = np.searchsorted(begins, ends, "left") - np.searchsorted(ends, ends, "left")
     alone = 1 + np.searchsorted(begins, single, "left") - np.searchsorted(ends, single, "right")
-    twice, deepest = np.zeros(len(low), np.int64), np.zeros(len(low), np.int64)
-    twice[wide], twice[~wide] = first + last, 2 * alone
-    deepest[wide], deepest[~wide] = first, alone
+    total, maximum = np.zeros(groups), np.zeros(groups, np.int64)
+    for places, depths, weight in ((begins, first, 0.5), (ends, last, 0.5), (single, alone, 1.0)):
+        total += np.bincount(places // room, depths, minlength=groups) * weight
+        np.maximum.at(maximum, places // room, depths)
     files = np.bincount(group, minlength=groups)
-    total = np.bincount(group, twice, minlength=groups) / 2
-    maximum = np.zeros(groups, np.int64)
-    np.maximum.at(maximum, group, deepest)
     columns = zip((total / np.maximum(files, 1)).tolist(), maximum.tolist(), files.tolist(), strict=True)
     return [Overlap(average=average, maximum=most, files=count) for average, most, count in columns]
 
 
-def _apart(group: Ints, lower: npt.NDArray[Any], upper: npt.NDArray[Any]) -> tuple[Ints, Ints]:
-    """Bounds as numbers of the same order, with every group in a range of its own."""
+def _apart(group: Ints, lower: npt.NDArray[Any], upper: npt.NDArray[Any]) -> tuple[Ints, Ints, int]:
+    """Bounds as numbers of the same order, with every group in a range of its own, and how long a range is."""
     _, rank = np.unique(np.concatenate([lower, upper]), return_inverse=True)
     room = len(rank)
-    return group * room + rank[: len(lower)], group * room + rank[len(lower) :]
+    return group * room + rank[: len(lower)], group * room + rank[len(lower) :], room

@@ -96,7 +96,7 @@ class Staging:
     ) -> tuple[int, list[tuple[WrittenFile, FileDocument]]]:
         """Read a unit and write its rows; returns how many flowed, and the new files.
 
-        With `shuffle_tasks` above 0 the rows are regrouped by output partition first; one task reads `split_size` bytes.
+        With `shuffle_tasks` above 0 rows are regrouped by output partition first; one task reads `split_size` bytes.
         """
         java, table = self.java, self._frozen
         cache = static_get(java, "org.apache.iceberg.spark.SparkTableCache")

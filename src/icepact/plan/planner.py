@@ -40,9 +40,9 @@ def make_plan(
 ) -> Plan:
     """What to rewrite, how, and why everything else is left alone.
 
-    `state` needs to have only the files of the places that are chosen, as far as they are still there. `set_aside` says by
-    a group's signature why it is not tried now. `budget` is all that limits the plan; if not given, what the policy allows
-    a run on one core.
+    `state` needs to have only the files of the places that are chosen, as far as they are still there. `set_aside`
+    says by a group's signature why it is not tried now. `budget` is all that limits the plan; if not given, what the
+    policy allows a run on one core.
     """
     rates = rates or Rates()
     budget = tuple(run_limits(policy, cores=1) if budget is None else budget)
