@@ -162,6 +162,11 @@ def test_parallelism_where_rows_are_shuffled(compactor: Compactor, spark: SparkS
     assert seen(spark, kinds) == before
 
 
+def test_time_is_reckoned_with_so_many_cores(compactor: Compactor, kinds: str) -> None:
+    [limit] = compactor.plan(kinds, max_duration="1h", parallelism=1).budget
+    assert limit.amount == 3600
+
+
 def test_batch_rows(compactor: Compactor, spark: SparkSession, kinds: str) -> None:
     """By any method the same rows come out."""
     before = seen(spark, kinds)
