@@ -10,6 +10,7 @@ from icepact import Compactor
 from icepact.iceberg.census import read_census
 from icepact.iceberg.table import IcebergTable
 from icepact.model.census import Census, Sheet, Tally, census_of
+from icepact.model.health import Overlap
 from icepact.model.table import DeleteKind
 from tests.support.messy import equality_delete
 
@@ -92,3 +93,37 @@ def test_equality_deletes_apply_by_partition_and_everywhere(
     census = read(table, {})
     assert compared(census) == compared(census_of(table.pin(branch="main")))
     assert int(census.deletes.applied.sum()) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [
+        ("int", "cast(id - 12 as int)"),
+        ("string", "format_string('k%05d and more', id)"),
+        ("date", "date_add(date'1969-12-25', cast(id as int))"),
+        ("timestamp", "timestamp'1969-12-25 10:00:00' + make_dt_interval(int(id))"),
+        ("double", "(id - 12) / 4"),
+        ("decimal(12, 2)", "cast((id - 12) / 4 as decimal(12, 2))"),
+    ],
+    ids=lambda told: told.split("(")[0],
+)
+def test_overlap_of_a_sorted_table(
+    compactor: Compactor, spark: SparkSession, namespace: str, kind: str, key: str
+) -> None:
+    """Two files of a day overlap, and the third only touches them."""
+    name = f"{namespace}.t"
+    spark.sql(f"CREATE TABLE {name} (day int, key {kind}) USING iceberg PARTITIONED BY (day)")
+    spark.sql(f"ALTER TABLE {name} WRITE ORDERED BY key")
+    for day, first, last in ((1, 0, 10), (1, 5, 15), (1, 15, 20), (2, 0, 3), (2, 4, 8)):
+        frame = spark.range(first, last + 1, 1, 1).selectExpr(f"{day} AS day", f"{key} AS key")
+        frame.writeTo(name).option("distribution-mode", "none").append()
+    health = compactor.health(name)
+    told = {p.name: p.facts.overlap for p in health.partitions}
+    assert told == {
+        "day=1": Overlap(average=pytest.approx(4 / 3), maximum=2, files=3),
+        "day=2": Overlap(average=1.0, maximum=1, files=2),
+    }
+    assert health.facts.overlap == Overlap(average=pytest.approx(6 / 5), maximum=2, files=5)
+    assert health.score.parts["overlap"] > 0
+    spark.sql(f"ALTER TABLE {name} WRITE UNORDERED")
+    assert compactor.health(name).facts.overlap is None

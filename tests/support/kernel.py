@@ -35,6 +35,7 @@ _WRITING: Mapping[str, Any] = {
     "copy_floor": 8 * 1024**2,
     "row_group_rows": 32 * 1024**2,
     "fewest_page_rows": 2000,
+    "batch_rows": 32 * 1024**2,
     "task_memory": 1024**3,
 }
 _runs = itertools.count()

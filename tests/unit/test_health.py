@@ -1,15 +1,17 @@
 """Health: counted facts, and a score that never rises when things get worse."""
 
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from icepact.assess.health import assess
-from icepact.assess.signals import SIGNALS, score
-from icepact.model.census import census_of
-from icepact.model.health import Facts
+from icepact.assess.signals import score, signals_of
+from icepact.model.census import Census, census_of
+from icepact.model.health import Facts, Overlap
 from icepact.model.table import DeleteKind
 from tests.support.random_tables import policies, tables
 from tests.support.states import MB, attach, data_file, delete_file, make_policy, make_state
@@ -43,7 +45,13 @@ def facts(draw: st.DrawFn) -> Facts:
         row_groups=files,
         delete_files=draw(by_kind),
         delete_records=draw(by_kind),
+        overlap=draw(st.none() | st.floats(1, files).map(depth)) if files else None,
     )
+
+
+def depth(average: float) -> Overlap:
+    """Of files that lie over each other like this."""
+    return Overlap(average=average, maximum=math.ceil(average), files=10)
 
 
 # -- the formula ----------------------------------------------------------------------------------
@@ -54,8 +62,8 @@ def test_parts_and_value_add_up_to_a_hundred(some: Facts) -> None:
     found = score(some)
     assert found.value + sum(found.parts.values()) == pytest.approx(100, abs=1e-9)
     assert 0 <= found.value <= 100
-    assert list(found.parts) == [signal.name for signal in SIGNALS]
-    assert all(0 <= found.parts[signal.name] <= signal.points for signal in SIGNALS)
+    assert list(found.parts) == [signal.name for signal in signals_of(some)]
+    assert all(0 <= found.parts[signal.name] <= signal.points for signal in signals_of(some))
 
 
 @given(facts(), st.integers(1, 50), st.sampled_from(KINDS))
@@ -67,6 +75,8 @@ def test_more_of_anything_bad_never_raises_the_score(some: Facts, more: int, kin
         replace(some, delete_records={**some.delete_records, kind: some.delete_records[kind] + more}),
         replace(some, delete_files={**some.delete_files, kind: some.delete_files[kind] + more}),
     ]
+    if some.overlap is not None:
+        worse.append(replace(some, overlap=depth(some.overlap.average + more / 7)))
     assert all(score(facts).value <= before for facts in worse)
 
 
@@ -94,6 +104,27 @@ def test_exact_scores(change: dict[str, object], value: float, parts: tuple[floa
     found = score(replace(CLEAN, **change))
     assert found.value == value
     assert tuple(found.parts.values()) == parts
+
+
+@pytest.mark.parametrize(
+    ("average", "change", "lost"),
+    [
+        (1.0, {}, 0.0),
+        (2.0, {}, 10.0),
+        (4.0, {}, 15.0),
+        (2.0, {"mergeable_files": 10}, 5.0),
+        (
+            1000.0,
+            {"mergeable_files": 10, "delete_records": {**NONE, "dv": 500}, "delete_files": {**NONE, "dv": 10}},
+            0.0,
+        ),
+    ],
+)
+def test_overlap_takes_its_part_of_what_is_left(average: float, change: dict[str, object], lost: float) -> None:
+    unsorted = score(replace(CLEAN, **change))
+    found = score(replace(CLEAN, overlap=depth(average), **change))
+    assert found.parts == {**unsorted.parts, "overlap": lost}
+    assert found.value == unsorted.value - lost
 
 
 # -- the facts ------------------------------------------------------------------------------------
@@ -180,3 +211,36 @@ def test_partitions_add_up_to_the_table(wish: tuple) -> None:
     assert found.dangling_delete_files == len(state.deletes) - len(attached)
     assert found.facts.all_delete_files == len(state.deletes)
     assert found.facts.all_delete_records == sum(d.records for d in state.deletes)
+
+
+# -- overlap --------------------------------------------------------------------------------------
+
+
+def bounded(bounds: list[tuple[str, int, int]], *, key: int = 3) -> Census:
+    """A table that is sorted by a column, with one file for each day and bounds."""
+    state = replace(make_state([data_file(f"f{n}", MB, partition=(b[0],)) for n, b in enumerate(bounds)]), sort_key=3)
+    [(path, sheet)] = census_of(state).sheets.items()
+    low, high = (np.array([b[at] for b in bounds], np.int64) for at in (1, 2))
+    return Census(pin=state, sheets={path: replace(sheet, low=low, high=high, sorted_by=key)})
+
+
+def test_overlap_is_told_by_partition_and_in_total() -> None:
+    found = assess(bounded([("d1", 0, 9), ("d2", 0, 5), ("d1", 0, 9), ("d1", 0, 9), ("d2", 5, 9)]), make_policy())
+    told = {p.name: p.facts.overlap for p in found.partitions}
+    assert told == {"day=d1": Overlap(3.0, 3, 3), "day=d2": Overlap(1.0, 1, 2)}
+    assert found.facts.overlap == Overlap(2.2, 3, 5)
+    shown = found.to_dict()
+    assert (shown["overlap_depth"], shown["max_overlap_depth"]) == (2.2, 3)
+    assert [(p["overlap_depth"], p["max_overlap_depth"]) for p in shown["partitions"]] == [(3.0, 3), (1.0, 1)]
+    assert "overlap" in shown["score_parts"]
+    assert [place.facts.overlap for place in found.places] == list(told.values())
+
+
+def test_files_without_bounds_say_nothing_about_overlap() -> None:
+    least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    found = assess(bounded([("d1", 0, 9), ("d1", least, most), ("d1", 8, 2), ("d2", least, most)]), make_policy())
+    assert [p.facts.overlap for p in found.partitions] == [Overlap(1.0, 1, 1), None]
+    assert found.facts.overlap == Overlap(1.0, 1, 1)
+    unread = assess(bounded([("d1", 0, 9), ("d1", 0, 9)], key=0), make_policy())
+    assert (unread.facts.overlap, list(unread.score.parts)) == (None, ["small_files", "deletes", "fragments"])
+    assert unread.to_dict()["overlap_depth"] is None

@@ -5,6 +5,7 @@ import resource
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -61,14 +62,41 @@ def peak_of_constants(folder: Path) -> int:
     return peak
 
 
-def test_constants_are_decoded_in_slices(tmp_path: Path) -> None:
-    """Columns of one value take nothing in a file, and all the room of their type once they are decoded."""
+def constants(folder: Path) -> None:
+    """A file of one long row group, and a short one."""
     fields = [stored(n, f"c{n}", pa.int64()) for n in range(1, COLUMNS + 1)]
     for name, count in (("long", LONG_ROWS), ("short", 10)):
         table = pa.Table.from_arrays([pa.repeat(pa.scalar(7), count)] * COLUMNS, schema=pa.schema(fields))
-        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=LONG_ROWS)
+        pq.write_table(table, folder / f"{name}.parquet", row_group_size=LONG_ROWS)
+
+
+def test_constants_are_decoded_in_slices(tmp_path: Path) -> None:
+    """Columns of one value take nothing in a file, and all the room of their type once they are decoded."""
+    constants(tmp_path)
     assert (tmp_path / "long.parquet").stat().st_size < MIB
     assert alone(peak_of_constants, tmp_path) < 64 * MIB
+
+
+def peak_of_batches(folder: Path, *, batch_rows: int) -> int:
+    """The most that Arrow held while one long row group became many short ones."""
+    schema = struct(*(column(n, f"c{n}", "long") for n in range(1, COLUMNS + 1)))
+    writing = {"batch_rows": batch_rows, "row_group_rows": 10_000}
+    kernel = Kernel(folder=folder, schema=schema, writing=writing)
+    report = kernel.run(folder / "long.parquet", folder / "short.parquet")
+    peak: int = pa.default_memory_pool().max_memory()
+    assert (report.refused, report.failed, report.copied_bytes) == (None, None, 0)
+    assert pq.read_metadata(output(report)).num_rows == LONG_ROWS + 10
+    return peak
+
+
+def test_no_more_rows_are_decoded_at_once_than_wished(tmp_path: Path) -> None:
+    peaks = []
+    for rows in (10_000, LONG_ROWS):
+        folder = tmp_path / str(rows)
+        folder.mkdir()
+        constants(folder)
+        peaks.append(alone(partial(peak_of_batches, batch_rows=rows), folder))
+    assert peaks[0] < 16 * MIB < 64 * MIB < peaks[1]
 
 
 # -- rows -------------------------------------------------------------------------------------------

@@ -31,8 +31,13 @@ def torn(census: Census, dice: random.Random) -> dict[str, Sheet]:
             for some in (files[:cut], files[cut:]):
                 if some:
                     columns = {name: getattr(sheet, name)[some] for name in COLUMNS if name != "place"}
-                    one = replace(sheet, partitions=(sheet.partitions[at],), place=0 * sheet.place[some], **columns)
-                    sheets[f"m{len(sheets)}"] = one
+                    columns |= {
+                        "low": columns["low"] + dice.randint(0, 9),
+                        "high": columns["high"] + dice.randint(5, 15),
+                    }
+                    sheets[f"m{len(sheets)}"] = replace(
+                        sheet, partitions=(sheet.partitions[at],), place=0 * sheet.place[some], sorted_by=7, **columns
+                    )
     return sheets
 
 
@@ -40,6 +45,7 @@ def torn(census: Census, dice: random.Random) -> dict[str, Sheet]:
 def test_a_second_look_says_what_a_first_one_would(case: tuple[Policy, TableState], seed: int) -> None:
     policy, state = case
     dice = random.Random(seed)
+    state = replace(state, sort_key=dice.choice([0, 7]))
     sheets = torn(census_of(state), dice)
     earlier = {path: sheet for path, sheet in sheets.items() if dice.random() < 0.7}
     was = Census(pin=replace(state, snapshot_id=99), sheets=earlier)

@@ -1,11 +1,14 @@
 """Overlap: by a sweep, the same as by looking at every position."""
 
+import random
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepact.assess.overlap import Overlap, overlap
+from icepact.assess.overlap import overlap, overlaps
+from icepact.model.health import Overlap
 
 Range = tuple[int, int]
 RANGES = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6)).map(lambda r: (r[0], r[0] + r[1])), max_size=25)
@@ -27,7 +30,8 @@ def looked_at(ranges: list[Range]) -> Overlap:
     ]
     deepest = [inside(position + 0.5) for position in range(20)]
     deepest += [1 + inside(lower) for lower, upper in ranges if lower == upper]
-    return Overlap(average=sum(depths) / len(depths) if depths else 0.0, maximum=max(deepest) if ranges else 0)
+    average = sum(depths) / len(depths) if depths else 0.0
+    return Overlap(average=average, maximum=max(deepest) if ranges else 0, files=len(ranges))
 
 
 @given(RANGES)
@@ -36,6 +40,14 @@ def test_the_sweep_finds_what_is_there(ranges: list[Range]) -> None:
     assert found.average == pytest.approx(expected.average)
     assert found.maximum == expected.maximum
     assert not ranges or 1 <= found.average <= found.maximum <= len(ranges)
+
+
+@given(st.lists(RANGES, min_size=1, max_size=4), st.randoms())
+def test_groups_do_not_see_each_other(groups: list[list[Range]], dice: random.Random) -> None:
+    files = [(number, *ranges) for number, group in enumerate(groups) for ranges in group]
+    dice.shuffle(files)
+    number, lower, upper = (np.array([file[at] for file in files], np.int64) for at in range(3))
+    assert overlaps(number, lower, upper, groups=len(groups)) == [of(group) for group in groups]
 
 
 @given(RANGES)
@@ -65,7 +77,7 @@ def test_another_file_never_makes_it_shallower(ranges: list[Range], another: Ran
     ],
 )
 def test_exact_depths(ranges: list[Range], average: float, maximum: int) -> None:
-    assert of(ranges) == Overlap(average=average, maximum=maximum)
+    assert of(ranges) == Overlap(average=average, maximum=maximum, files=len(ranges))
 
 
 def test_keys_of_any_type_with_an_order() -> None:
@@ -73,8 +85,8 @@ def test_keys_of_any_type_with_an_order() -> None:
     words = [np.array(column) for column in zip(*bounds, strict=True)]
     objects = [column.astype(object) for column in words]
     days = [np.array(column, "M8[D]") for column in (["2026-01-01", "2026-01-05"], ["2026-01-06", "2026-01-09"])]
-    assert overlap(*words) == overlap(*objects) == Overlap(average=4 / 3, maximum=2)
-    assert overlap(*days) == Overlap(average=1.5, maximum=2)
+    assert overlap(*words) == overlap(*objects) == Overlap(average=4 / 3, maximum=2, files=3)
+    assert overlap(*days) == Overlap(average=1.5, maximum=2, files=2)
 
 
 def test_bounds_that_cannot_be_are_refused() -> None:

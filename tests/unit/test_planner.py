@@ -1,13 +1,17 @@
 """Planning decisions, one by one. What a whole plan says in words is in `tests/golden`."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from icepact.assess.health import assess
+from icepact.model.census import census_of
 from icepact.model.plan import LeftOut, Method, Plan
 from icepact.model.policy import Policy
 from icepact.model.table import DataFile, DeleteKind, LastRun
-from tests.support.planning import make_plan
+from icepact.plan import planner
+from tests.support.planning import NOW, make_plan
 from tests.support.states import MB, attach, data_file, delete_file, make_policy, make_state
 
 
@@ -270,3 +274,46 @@ def test_two_hundred_thousand_files() -> None:
     assert plan.predicted.input_files == 200_000
     assert {len(step.files) for step in plan.steps} == {1000}
     assert plan.predicted.files_after < 8_000
+
+
+# -- partitions that are asked for ----------------------------------------------------------------
+
+
+def test_only_partitions_that_are_asked_for_are_planned() -> None:
+    files = [*small(6), *small(6, partition=("d2",)), *small(6, partition=("e1",))]
+    for wish in ({}, {"rewrite_all": True}):
+        plan = make_plan(make_state(files), make_policy(partition="day=d?", **wish))
+        assert {step.partition for step in plan.steps} == {"day=d1", "day=d2"}
+        assert plan.left_out == (
+            LeftOut(partition="day=e1", files=6, bytes=6 * MB, reason="not asked for: only partitions like day=d?"),
+        )
+        assert plan.complete
+        assert plan.predicted.files_before == 18
+
+
+def test_of_old_specs_only_what_is_asked_for_is_planned() -> None:
+    """They are rewritten together, but not with what nobody asked for."""
+    old = [f for region in ("eu", "us", "uk") for f in small(6, spec_id=2, partition=(region,))]
+    plan = make_plan(make_state([*small(6), *old]), make_policy(partition="region=u?"))
+    assert {f.partition for step in plan.steps for f in step.files} == {("us",), ("uk",)}
+    assert [(entry.partition, entry.files) for entry in plan.left_out] == [
+        ("day=d1", 6),
+        ("region=eu (old spec 2)", 6),
+    ]
+
+
+# -- an older snapshot ----------------------------------------------------------------------------
+
+
+def test_files_that_are_gone_since_the_snapshot_are_not_planned() -> None:
+    policy = make_policy(snapshot_id=100)
+    before = make_state([*small(6), *small(6, partition=("d2",))])
+    found = assess(census_of(before), policy)
+    now = replace(before, files=before.files[3:6])
+    plan = planner.make_plan(found, now, policy, now=NOW)
+    assert paths(plan) == [["d1-3", "d1-4", "d1-5"]]
+    assert [(e.partition, e.reason) for e in plan.left_out] == [
+        ("day=d2", "its files were replaced since this snapshot")
+    ]
+    assert plan.complete
+    assert not planner.make_plan(found, replace(now, format_version=1), policy, now=NOW).complete

@@ -92,7 +92,9 @@ def test_the_defaults() -> None:
         max_bytes_per_hour=None,
         job_order=JobOrder.MOST_GAIN,
         where=None,
+        partition=None,
         branch="main",
+        snapshot_id=None,
         enabled=True,
         rewrite_all=False,
         method=MethodWish.AUTO,
@@ -103,7 +105,9 @@ def test_the_defaults() -> None:
         row_group_rows=None,
         min_row_group_size=8 * MB,
         min_page_rows=2000,
+        batch_rows=None,
         task_memory=1024 * MB,
+        parallelism=None,
         verify=Proofs.FOOTERS,
         max_commits=1,
         priority_weights=PriorityWeights(files=0.3, fragments=0.3, age=0.2, small_files=0.2),
@@ -230,6 +234,7 @@ def test_the_fingerprint_of_the_defaults_never_changes() -> None:
     [
         *({"max_files": 7}, {"max_bytes": "1GB"}, {"rewrite_all": True}, {"max_cost": 0.5}, {"max_duration": "30m"}),
         *({"max_cost_per_hour": 2}, {"max_bytes_per_hour": "1TB"}, {"job_order": "oldest"}, {"enabled": False}),
+        *({"snapshot_id": 5}, {"batch_rows": 5}, {"parallelism": 5}),
     ],
 )
 def test_the_fingerprint_ignores_what_leaves_the_same_layout(given: dict[str, Any]) -> None:
@@ -262,6 +267,7 @@ LAYOUT = {
     "max_group_size": "1GB",
     "max_group_files": 9,
     "where": "id > 5",
+    "partition": "day=*",
     "branch": "audit",
     "codec": "snappy",
     "compression_level": 9,
@@ -283,6 +289,50 @@ def test_every_option_is_either_layout_or_not() -> None:
     assert {f.name for f in fields(Policy)} == {
         *LAYOUT,
         *("strategy", "max_files", "max_bytes", "rewrite_all", "method", "task_memory", "verify"),
-        *("max_commits", "enabled", "priority_weights", "sources"),
+        *("max_commits", "enabled", "priority_weights", "sources", "snapshot_id", "batch_rows", "parallelism"),
         *("max_cost", "max_duration", "max_cost_per_hour", "max_bytes_per_hour", "job_order"),
     }
+
+
+# -- partitions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "asked"),
+    [
+        ("day=2026-01-01", "day=2026-01-01", True),
+        ("day=2026-01-01", "day=2026-01-011", False),
+        ("day=2026-01-01", "a_day=2026-01-01", False),
+        ("day=2026-01-0?", "day=2026-01-01/region=eu", True),
+        ("day=2026-01-0[23]", "day=2026-01-01/region=eu", False),
+        ("region=eu", "day=2026-01-01/region=eu", True),
+        ("region=EU", "day=2026-01-01/region=eu", False),
+        ("day=2026-*/region=e*", "day=2026-01-01/region=eu", True),
+        ("day=2026-*/region=e*", "day=2026-01-01/region=us", False),
+        ("/day=2026-01-01/", "day=2026-01-01", True),
+        ("kind=a/b", "kind=a/b", True),
+        ("*", "(all)", True),
+        ("day=*", "(all)", False),
+    ],
+)
+def test_a_partition_is_asked_for_by_its_name_or_a_part_of_it(pattern: str, name: str, asked: bool) -> None:
+    assert make_policy(partition=pattern).asks_for(name) is asked
+    assert make_policy().asks_for(name)
+
+
+@pytest.mark.parametrize("strategy", ["sort", "zorder", "dimensional"])
+def test_a_strategy_that_there_is_not_is_refused_with_those_that_there_are(strategy: str) -> None:
+    with pytest.raises(BadInput, match=r"^strategy: unknown strategy; there is: small-files, deletes"):
+        make_policy(strategy=strategy)
+
+
+@pytest.mark.parametrize("wrong", [{"parallelism": 0}, {"batch_rows": 0}, {"snapshot_id": "newest"}, {"partition": ""}])
+def test_values_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match=f"^{next(iter(wrong))}: "):
+        make_policy(**wrong)
+
+
+def test_batches_are_those_of_icebergs_readers_too() -> None:
+    told = make_policy(batch_rows=7).write_properties
+    assert told["read.parquet.vectorization.batch-size"] == told["read.orc.vectorization.batch-size"] == "7"
+    assert make_policy().write_properties == {}

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepact.assess.signals import SIGNALS
+from icepact.assess.signals import SIGNALS, score
 from icepact.entrypoints.cli.charts import grade
 from icepact.entrypoints.cli.markup import joined, tag, text
+from icepact.entrypoints.cli.render import Renderer
 from icepact.entrypoints.cli.report import page
-from icepact.model.health import Health
+from icepact.model.health import Health, Overlap
 from icepact.model.plan import Plan
 from tests.support.reports import NOW, life, messy, reported
 from tests.support.states import MB, data_file
@@ -210,3 +211,17 @@ def test_markup_is_escaped_once_and_only_once() -> None:
     assert joined("a\x00\ud800\u202eb") == "a\ufffd\ufffd\ufffdb"
     assert tag("line", x1=1.25, stroke_width=2, y1=None) == '<line x1="1.25" stroke-width="2"/>'
     assert tag("i") == "<i></i>"
+
+
+def test_overlap_is_told_of_sorted_tables_only(capsys: pytest.CaptureFixture[str]) -> None:
+    health, plan = messy()
+    facts = replace(health.facts, overlap=Overlap(average=4.0, maximum=9, files=10))
+    sorted_one = replace(health, facts=facts, score=score(facts))
+    assert "overlap" not in said(sections(parsed(health, plan))["Score"])
+    told = said(sections(parsed(sorted_one, plan))["Score"])
+    assert "9 at most" in told
+    assert "overlap, up to 20 points" in told
+    Renderer(as_json=False).health(health)
+    assert "overlap" not in capsys.readouterr().out
+    Renderer(as_json=False).health(sorted_one)
+    assert "overlap 4.0 files lie over each other, 9 at most" in " ".join(capsys.readouterr().out.split())

@@ -1,9 +1,12 @@
 """What is counted."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from icepact.assess.overlap import overlaps
 from icepact.model.census import Tally
-from icepact.model.health import Facts
+from icepact.model.health import Facts, Overlap
 from icepact.model.table import DeleteKind
 
 
@@ -18,6 +21,7 @@ def counted_facts(tally: Tally, threshold: int) -> list[Facts]:
         tally.sums(tally.census.row_groups).tolist(),
         np.stack([tally.deletes(kind) for kind in DeleteKind], axis=1).tolist(),
         np.stack([tally.deletes(kind, records=True) for kind in DeleteKind], axis=1).tolist(),
+        _overlaps(tally),
         strict=True,
     )
     return [
@@ -30,6 +34,17 @@ def counted_facts(tally: Tally, threshold: int) -> list[Facts]:
             row_groups=row_groups,
             delete_files=dict(zip(kinds, delete_files, strict=True)),
             delete_records=dict(zip(kinds, delete_records, strict=True)),
+            overlap=overlap,
         )
-        for files, small, total, rows, row_groups, delete_files, delete_records in columns
+        for files, small, total, rows, row_groups, delete_files, delete_records, overlap in columns
     ]
+
+
+def _overlaps(tally: Tally) -> Sequence[Overlap | None]:
+    """Of each group: how deep its files lie over each other; null if the bounds of none are known."""
+    census = tally.census
+    if not census.pin.sort_key:
+        return [None] * tally.groups
+    known = census.bounded
+    found = overlaps(tally.of_file[known], census.low[known], census.high[known], groups=tally.groups)
+    return [overlap if overlap.files else None for overlap in found]

@@ -10,7 +10,7 @@ from icepact.assess.facts import counted_facts
 from icepact.assess.places import places
 from icepact.assess.signals import score
 from icepact.model.census import Census, Tally, order_of
-from icepact.model.health import Facts, Health, PartitionHealth, Place
+from icepact.model.health import Facts, Health, Overlap, PartitionHealth, Place
 from icepact.model.histogram import Histogram
 from icepact.model.looked import Clocks, Looked
 from icepact.model.policy import Policy
@@ -70,18 +70,22 @@ def _health(
 ) -> Health:
     """Of a census of which only a part is looked at; the rest is known."""
     pin, threshold = census.pin, policy.min_file_size
+    judged = places(part, policy, clocks)
+    counted = {place.keys[0]: place.facts for place in judged if len(place.keys) == 1}
+    if len(counted) < len(part.places):
+        counted = dict(zip(part.places, counted_facts(Tally(part), threshold), strict=True))
     fresh = [
         PartitionHealth(
             spec_id=spec_id,
             partition=partition,
             name=pin.show_partition(spec_id, partition),
-            facts=facts,
-            score=score(facts),
+            facts=counted[spec_id, partition],
+            score=score(counted[spec_id, partition]),
         )
-        for (spec_id, partition), facts in zip(part.places, counted_facts(Tally(part), threshold), strict=True)
+        for spec_id, partition in part.places
     ]
     partitions = [*partitions, *fresh]
-    of_place = [*of_place, *places(part, policy, clocks)]
+    of_place = [*of_place, *judged]
     if len(fresh) < len(partitions):
         partitions.sort(key=lambda p: order_of((p.spec_id, p.partition)))
         of_place.sort(key=lambda place: (place.spread > 0, order_of(place.keys[0])))
@@ -127,6 +131,7 @@ def _total(partitions: Sequence[PartitionHealth], census: Census) -> Facts:
                 of_kind = sheet.kind == number
                 counts[kind] += int(np.count_nonzero(of_kind))
                 records[kind] += int(sheet.rows[of_kind].sum())
+    overlaps = [f.overlap for f in parts if f.overlap is not None]
     return Facts(
         data_files=sum(f.data_files for f in parts),
         small_files=sum(f.small_files for f in parts),
@@ -136,4 +141,5 @@ def _total(partitions: Sequence[PartitionHealth], census: Census) -> Facts:
         row_groups=sum(f.row_groups for f in parts),
         delete_files={kind.value: count for kind, count in counts.items()},
         delete_records={kind.value: count for kind, count in records.items()},
+        overlap=Overlap.sum(overlaps) if overlaps else None,
     )

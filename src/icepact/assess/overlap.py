@@ -1,18 +1,15 @@
 """How deep files lie over each other: what a reader that looks for one key has to open."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from icepact.model.census import Ints
+from icepact.model.health import Overlap
 
-class Overlap(NamedTuple):
-    """How many files hold the same keys; 1 where no key lies between the bounds of two files."""
-
-    average: float
-    """Over the files: how many lie over each other at its two ends, itself included; 0 without files."""
-    maximum: int
-    """How many lie over each other where it is deepest; 0 without files."""
+NOTHING = Overlap(average=0.0, maximum=0, files=0)
 
 
 def overlap(lower: npt.NDArray[Any], upper: npt.NDArray[Any]) -> Overlap:
@@ -22,17 +19,35 @@ def overlap(lower: npt.NDArray[Any], upper: npt.NDArray[Any]) -> Overlap:
     next, and a key that fills many files alone cannot be sorted any better. A file with a single key overlaps those
     that have keys on both sides of it.
     """
+    return overlaps(np.zeros(len(lower), np.int64), lower, upper, groups=1)[0]
+
+
+def overlaps(group: Ints, lower: npt.NDArray[Any], upper: npt.NDArray[Any], *, groups: int) -> Sequence[Overlap]:
+    """The same for many groups of files at once; `group` is that of each file."""
     if len(lower) != len(upper):
         raise ValueError(f"{len(lower)} lower and {len(upper)} upper bounds")
     if not len(lower):
-        return Overlap(average=0.0, maximum=0)
+        return [NOTHING] * groups
     wide = np.asarray(lower < upper, np.bool_)
     if not np.all(wide | np.asarray(lower == upper, np.bool_)):
         raise ValueError("a lower bound is above its upper bound")
-    begins, ends, single = np.sort(lower[wide]), np.sort(upper[wide]), np.sort(lower[~wide])
+    low, high, room = _apart(group, lower, upper)
+    begins, ends, single = np.sort(low[wide]), np.sort(high[wide]), np.sort(low[~wide])
     # a range counts strictly inside its bounds: just after its lower one, just before its upper one
     first = np.searchsorted(begins, begins, "right") - np.searchsorted(ends, begins, "right")
     last = np.searchsorted(begins, ends, "left") - np.searchsorted(ends, ends, "left")
     alone = 1 + np.searchsorted(begins, single, "left") - np.searchsorted(ends, single, "right")
-    total = (int(first.sum()) + int(last.sum())) / 2 + int(alone.sum())
-    return Overlap(average=total / len(lower), maximum=int(np.concatenate([first, alone]).max()))
+    total, maximum = np.zeros(groups), np.zeros(groups, np.int64)
+    for places, depths, weight in ((begins, first, 0.5), (ends, last, 0.5), (single, alone, 1.0)):
+        total += np.bincount(places // room, depths, minlength=groups) * weight
+        np.maximum.at(maximum, places // room, depths)
+    files = np.bincount(group, minlength=groups)
+    columns = zip((total / np.maximum(files, 1)).tolist(), maximum.tolist(), files.tolist(), strict=True)
+    return [Overlap(average=average, maximum=most, files=count) for average, most, count in columns]
+
+
+def _apart(group: Ints, lower: npt.NDArray[Any], upper: npt.NDArray[Any]) -> tuple[Ints, Ints, int]:
+    """Bounds as numbers of the same order, with every group in a range of its own, and how long a range is."""
+    _, rank = np.unique(np.concatenate([lower, upper]), return_inverse=True)
+    room = len(rank)
+    return group * room + rank[: len(lower)], group * room + rank[len(lower) :], room

@@ -16,17 +16,19 @@ from icepact.model.table import Key, LastRun, Pinned, SpecField
 
 
 def places(census: Census, policy: Policy, clocks: Clocks) -> list[Place]:
-    """Each partition of the current spec, and the files of old specs as one.
+    """Each partition of the current spec, and the files of old specs as one: those that are asked for, and the others.
 
     One shuffle then writes each current partition once, whereas a place for every old partition would leave a small
     file of its own in each.
     """
     pin, keys = census.pin, census.places
+    unasked = [not policy.asks_for(pin.specs[spec_id].show(partition)) for spec_id, partition in keys]
     old = [at for at, (spec_id, _) in enumerate(keys) if spec_id != pin.spec_id and not census.broken[at]]
+    together = [some for no in (False, True) if (some := [at for at in old if unasked[at] is no])]
     alone = [at for at in range(len(keys)) if at not in set(old)]
     group = np.zeros(len(keys), np.int64)
-    group[alone] = np.arange(len(alone))
-    group[old] = len(alone)
+    for number, some in enumerate([*([at] for at in alone), *together]):
+        group[some] = number
     tally = Tally(census, group)
     facts = counted_facts(tally, policy.min_file_size)
     last = next((run for run in pin.last_runs if run.layout == policy.fingerprint), None)
@@ -49,24 +51,26 @@ def places(census: Census, policy: Policy, clocks: Clocks) -> list[Place]:
             compacted_last=bool(ours[number]),
             files_per_hour=rates[number],
             broken=bool(census.broken[at]),
+            unasked=unasked[at],
         )
         for number, at in enumerate(alone)
     ]
-    if old:
-        name = pin.show_partition(*keys[old[0]]) if len(old) == 1 else f"{len(old)} partitions of old specs"
+    for number, some in enumerate(together, start=len(alone)):
+        name = pin.show_partition(*keys[some[0]]) if len(some) == 1 else f"{len(some)} partitions of old specs"
         found.append(
             Place(
                 name=name,
-                keys=[keys[at] for at in old],
-                facts=facts[-1],
+                keys=[keys[at] for at in some],
+                facts=facts[number],
                 spread=_spread(census),
-                settled_by=last.snapshot_id if last and settled[-1] else None,
-                written_at=written[-1],
-                small_since=small[-1],
-                time=times[old[0]],
+                settled_by=last.snapshot_id if last and settled[number] else None,
+                written_at=written[number],
+                small_since=small[number],
+                time=times[some[0]],
                 compacted_at=clocks.get(name, {}),
-                compacted_last=bool(ours[-1]),
-                files_per_hour=rates[-1],
+                compacted_last=bool(ours[number]),
+                files_per_hour=rates[number],
+                unasked=unasked[some[0]],
             )
         )
     return found

@@ -84,13 +84,14 @@ class Compactor:
         target_file_size: str | int | None = None,
         min_file_size: str | int | None = None,
         branch: str | None = None,
+        snapshot_id: int | str | None = None,
         priority_weights: str | Sequence[float] | None = None,
     ) -> "Health":
         """How a table is doing; nothing is written."""
         from icepact.maintain.looking import health
 
         given = {"target_file_size": target_file_size, "min_file_size": min_file_size, "branch": branch}
-        request = options({**given, "priority_weights": priority_weights})
+        request = options({**given, "snapshot_id": snapshot_id, "priority_weights": priority_weights})
         return health(self._means(table), table, request)
 
     def plan(self, table: str, **given: Any) -> "Plan":

@@ -1,7 +1,7 @@
 """Carrying out the steps of a plan: all units of all groups, several at a time in one Spark application."""
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -110,7 +110,7 @@ class _Run:
     def carry_out(self) -> None:
         for group_id in [group_id for group_id, missing in self._missing.items() if not missing]:
             self._group_done(group_id)
-        cores = self._staging.table.session.sparkContext.defaultParallelism
+        cores = self._plan.policy.parallelism or self._staging.table.session.sparkContext.defaultParallelism
         pool = ThreadPoolExecutor(max_workers=max(2, 2 * cores), thread_name_prefix="icepact")
         try:
             waiting = deque(self._batches(self._tasks()))
@@ -121,7 +121,7 @@ class _Run:
                 self._listener.going_on()
                 self._take_early()
                 for future in done:
-                    running |= self._finish(pool, future, running.pop(future))
+                    waiting.extendleft(self._finish(future, running.pop(future)))
         except BaseException:  # interrupted: the jobs must not go on writing behind our back
             pool.shutdown(wait=False, cancel_futures=True)
             self._staging.cancel()
@@ -157,8 +157,11 @@ class _Run:
     def _begin(
         self, pool: ThreadPoolExecutor, waiting: deque[_Batch], running: dict[_Future, _Batch], cores: int
     ) -> None:
-        """Hand out what waits: all of it, or where money or time is limited only as much as keeps the cores busy."""
+        """Hand out what waits: all of it, or where money or time is limited only as much as keeps the cores busy, or as
+        may run at once."""
         while waiting and not (self._plan.paced and self._under_way(running) >= cores):
+            if running and self._too_many([*running.values(), waiting[0]]):
+                return
             method, batch = waiting.popleft()
             may = [task for task in batch if self._listener.refusal(task.step) is None]
             if may:
@@ -167,11 +170,11 @@ class _Run:
     def _under_way(self, running: Mapping[_Future, _Batch]) -> int:
         return sum(task.unit_id not in self.results for _, batch in running.values() for task in batch)
 
-    def _submit(self, pool: ThreadPoolExecutor, tasks: Mapping[Method, list[Task]]) -> dict[_Future, _Batch]:
-        return {
-            pool.submit(self._rewrite, self._rewriter(method), batch): (method, batch)
-            for method, batch in self._batches(tasks)
-        }
+    def _too_many(self, batches: Iterable[_Batch]) -> bool:
+        policy = self._plan.policy
+        if policy.parallelism is None:
+            return False
+        return sum(self._rewriter(method).at_once(batch, policy) for method, batch in batches) > policy.parallelism
 
     def _rewriter(self, method: Method) -> Rewriter:
         if method not in self.rewriters:
@@ -190,8 +193,8 @@ class _Run:
         self._staging.tag_jobs()
         return rewriter.rewrite(batch, self._plan.policy)
 
-    def _finish(self, pool: ThreadPoolExecutor, future: _Future, about: _Batch) -> dict[_Future, _Batch]:
-        """Take a batch's results; what was refused, or failed in company, is handed out again."""
+    def _finish(self, future: _Future, about: _Batch) -> list[_Batch]:
+        """Take a batch's results; what was refused, or failed in company, is to be handed out again."""
         method, batch = about
         error = future.exception()
         if error is not None:
@@ -199,10 +202,10 @@ class _Run:
             self._take_early()
             left = [task for task in batch if task.unit_id not in self.results]
             if len(batch) > 1:  # one of them spoilt the job: each gets a job of its own
-                return {pool.submit(self._rewrite, self._rewriter(method), [task]): (method, [task]) for task in left}
+                return [(method, [task]) for task in left]
             for task in left:
                 self._failed(task, self._told(task, error_line(error)))
-            return {}
+            return []
         again: list[Task] = []
         finished: dict[str, UnitResult] = {}
         for task, ended in zip(batch, future.result(), strict=True):
@@ -217,7 +220,7 @@ class _Run:
                 case _:
                     assert_never(ended)
         self._take(batch, finished)
-        return self._submit(pool, {Method.SPARK: again}) if again else {}
+        return list(self._batches({Method.SPARK: again})) if again else []
 
     def _take(self, batch: Sequence[Task], finished: Mapping[str, UnitResult]) -> None:
         """Remember finished units, and tell of them and of the groups that are whole now."""

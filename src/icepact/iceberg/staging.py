@@ -92,11 +92,11 @@ class Staging:
         return str(locations.newDataLocation(spec, file.partition(), name))
 
     def rewrite(
-        self, unit_id: str, *, output_spec_id: int, max_file_size: int, shuffle_tasks: int
+        self, unit_id: str, *, output_spec_id: int, max_file_size: int, shuffle_tasks: int, split_size: int = _ONE_TASK
     ) -> tuple[int, list[tuple[WrittenFile, FileDocument]]]:
         """Read a unit and write its rows; returns how many flowed, and the new files.
 
-        With `shuffle_tasks` above 0 the rows are regrouped by output partition first.
+        With `shuffle_tasks` above 0 rows are regrouped by output partition first; one task reads `split_size` bytes.
         """
         java, table = self.java, self._frozen
         cache = static_get(java, "org.apache.iceberg.spark.SparkTableCache")
@@ -111,7 +111,7 @@ class Staging:
             with java.active(session):
                 frame = (
                     session.read.format("iceberg")
-                    .option("split-size", str(max_file_size if shuffle_tasks else _ONE_TASK))
+                    .option("split-size", str(split_size))
                     .option("file-open-cost", "0")
                     .load(staged)
                 )

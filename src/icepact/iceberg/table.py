@@ -4,7 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -179,9 +179,9 @@ class IcebergTable:
     # -- pinning ----------------------------------------------------------------------------------
 
     @patient
-    def pin(self, *, branch: str, where: str | None = None) -> TableState:
-        """The newest snapshot of a branch with its files, read once and in bulk."""
-        return self._with_files(self.pinned(branch), where)
+    def pin(self, *, branch: str, where: str | None = None, snapshot_id: int | None = None) -> TableState:
+        """A snapshot of a branch, or the newest, with its files, read once and in bulk."""
+        return self._with_files(self.pinned(branch, snapshot_id), where)
 
     @patient
     def listed(self, census: Census, partitions: Collection[Key]) -> TableState:
@@ -221,9 +221,9 @@ class IcebergTable:
         return TableState(**_facts(pin), files=files, deletes=deletes, where=where, live_twice=_live_twice(files))
 
     @patient
-    def pinned(self, branch: str) -> Pinned:
-        """The newest snapshot of a branch, without its files."""
-        snapshot = self.head(branch)
+    def pinned(self, branch: str, snapshot_id: int | None = None) -> Pinned:
+        """A snapshot of a branch, or the newest, without its files."""
+        snapshot = self.head(branch) if snapshot_id is None else self._earlier(branch, snapshot_id)
         self._check_partitions(snapshot)
         order = json.loads(str(self.java.iceberg.SortOrderParser.toJson(self.table.sortOrder())))["fields"]
         everything = self.table.operations().current().snapshots()
@@ -245,6 +245,25 @@ class IcebergTable:
             snapshots=int(everything.size()),
             last_runs=() if snapshot is None else self._last_runs(snapshot),
         )
+
+    def _earlier(self, branch: str, snapshot_id: int) -> Any:
+        """A snapshot in the history of a branch, Java's own."""
+        head = self.head(branch)
+        if not self.has_snapshot(snapshot_id):
+            raise BadInput(f"{self.name} has no snapshot {snapshot_id}: it may have expired")
+        if head is None or not self.is_ancestor(snapshot_id, of=head.snapshotId()):
+            raise BadInput(f"snapshot {snapshot_id} of {self.name} is not in the history of branch {branch}")
+        return self.table.snapshot(snapshot_id)
+
+    @patient
+    def still_there(self, state: TableState) -> TableState:
+        """A state without the files that the branch has lost since."""
+        head = self.head(state.branch)
+        if head is None or not state.files or int(head.snapshotId()) == state.snapshot_id:
+            return state
+        tasks = ScanTasks.plan(self.java, self.table, head.snapshotId())
+        live = set(tasks.with_paths([file.path for file in state.files]).paths())
+        return replace(state, files=[file for file in state.files if file.path in live])
 
     def _moments(self, snapshots: Any) -> list[tuple[int, int]]:
         java, owner = self.java, "org.apache.iceberg.Snapshot"

@@ -15,7 +15,8 @@ from icepact.record.store import RecordStore
 
 def limits_of(means: Means, table: str, policy: Policy, now: datetime) -> tuple[Limit, ...]:
     """All that limits a plan: what a run may take, and what is left of this hour."""
-    limits = [*run_limits(policy, cores=means.lake.session.sparkContext.defaultParallelism)]
+    cores = means.lake.session.sparkContext.defaultParallelism
+    limits = [*run_limits(policy, cores=min(cores, policy.parallelism or cores))]
     hourly = [budget for budget in hourly_budgets(table, policy, means.budgets) if budget.covers(table)]
     if hourly:
         runs = means.store.recent(catalog=means.lake.catalog, since=now - HOUR)

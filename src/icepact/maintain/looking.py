@@ -56,13 +56,15 @@ def plan(means: Means, name: str, request: Options) -> Plan:
     table, policy = _settle(means, name, request)
     now = datetime.now(UTC)
     if policy.where is not None:  # only a scan knows which files have rows that match
-        state = table.pin(branch=policy.branch, where=policy.where)
+        state = table.pin(branch=policy.branch, where=policy.where, snapshot_id=policy.snapshot_id)
         found = assess(census_of(state), policy, clocks=means.store.clocks(table.uuid, policy.branch))
         rates = learned_rates(means.store, means.lake.catalog, table.name)
     else:
         looked, decided = _look(means, table, policy, now)
         found, rates = looked.health, decided.rates
         state = table.listed(looked.census, _to_be_listed(decided.judgement))
+    if policy.snapshot_id is not None:
+        state = table.still_there(state)
     return make_plan(
         found,
         state,
@@ -84,7 +86,7 @@ def _to_be_listed(judgement: Judgement) -> frozenset[Key]:
 
 def _look(means: Means, table: IcebergTable, policy: Policy, now: datetime) -> tuple[Looked, Decided]:
     store, memory = means.store, means.memory
-    pin = table.pinned(policy.branch)
+    pin = table.pinned(policy.branch, policy.snapshot_id)
     census = read_census(
         table,
         pin,

@@ -27,6 +27,7 @@ COLUMNS = ("place", "size", "rows", "number", "row_groups", "key", "kind", "low"
 _FORMAT = 2
 NEVER = int(np.iinfo(np.int64).max)
 """A sequence number that no file has."""
+_ALWAYS = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -221,6 +222,14 @@ class Census:
     def high(self) -> Ints:
         """Largest sort key of each data file."""
         return self._column("high", deletes=False)
+
+    @cached_property
+    def bounded(self) -> Flags:
+        """Of each data file: whether its smallest and largest sort keys are known; false if the table is not sorted."""
+        key = self.pin.sort_key
+        told = [np.full(len(s), s.sorted_by == key != 0) for s in self.sheets.values() if not s.deletes]
+        known: Flags = np.concatenate(told) if told else np.zeros(0, np.bool_)
+        return known & (self.low <= self.high) & ((self.low > _ALWAYS) | (self.high < NEVER))
 
     @cached_property
     def _key(self) -> Ints:

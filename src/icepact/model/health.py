@@ -1,12 +1,31 @@
 """How a table is doing: measured facts, and the score made of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from icepact.model.histogram import Histogram
 from icepact.model.table import Key, Moment, Partition
+
+
+class Overlap(NamedTuple):
+    """How many files hold the same keys; 1 where no key lies between the bounds of two files."""
+
+    average: float
+    """Over the files: how many lie over each other at its two ends, itself included; 0 without files."""
+    maximum: int
+    """How many lie over each other where it is deepest; 0 without files."""
+    files: int
+    """Whose bounds are known."""
+
+    @staticmethod
+    def sum(parts: "Iterable[Overlap]") -> "Overlap":
+        """Of partitions that do not overlap each other."""
+        some = list(parts)
+        files = sum(part.files for part in some)
+        average = sum(part.average * part.files for part in some) / files if files else 0.0
+        return Overlap(average=average, maximum=max((part.maximum for part in some), default=0), files=files)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +47,8 @@ class Facts:
     """Delete files by kind: position, dv, equality."""
     delete_records: Mapping[str, int]
     """Deleted positions and equality keys by kind."""
+    overlap: Overlap | None = None
+    """By the first column of the table's sort order; null if it has none whose bounds tell."""
 
     @property
     def average_size(self) -> float:
@@ -76,6 +97,8 @@ class Facts:
             "delete_records_by_kind": dict(self.delete_records),
             "delete_ratio": round(self.delete_ratio, 4),
             "fragment_ratio": round(self.fragment_ratio, 4),
+            "overlap_depth": None if self.overlap is None else round(self.overlap.average, 2),
+            "max_overlap_depth": None if self.overlap is None else self.overlap.maximum,
         }
 
 
@@ -138,6 +161,8 @@ class Place:
     """The snapshot of the complete run by this same policy that has judged all there is; null if there are news."""
     broken: bool = False
     """True if a path is listed more than once."""
+    unasked: bool = False
+    """True if the policy names other partitions."""
     written_at: datetime | None = None
     """When something was last committed to it that is still there; null if that is not known any more."""
     compacted_at: Mapping[str, datetime] = field(default_factory=dict)

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -159,7 +160,13 @@ class Options(BaseModel):
     ] = None
     job_order: Annotated[JobOrder | None, Field(description="Which group comes first.")] = None
     where: Annotated[str | None, Field(min_length=1, description="Row filter that selects files.")] = None
+    partition: Annotated[
+        str | None, Field(min_length=1, description="Pattern of partitions that are looked at, such as day=2026-01-*.")
+    ] = None
     branch: Annotated[str | None, Field(min_length=1, description="Branch that is compacted.")] = None
+    snapshot_id: Annotated[
+        int | None, Field(ge=0, description="Snapshot of the branch that is planned from; the newest if not given.")
+    ] = None
     enabled: Annotated[
         bool | None, Field(description="Whether the table is compacted at all; asked for, it goes over a policy.")
     ] = None
@@ -178,7 +185,13 @@ class Options(BaseModel):
     min_page_rows: Annotated[
         int | None, Field(ge=1, description="Pages with fewer rows on average are encoded anew, not joined.")
     ] = None
+    batch_rows: Annotated[
+        int | None, Field(ge=1, description="Most rows that are decoded at once; as many as fit if not given.")
+    ] = None
     task_memory: Annotated[OptionalSize, Field(description="Memory of one task's Python process.")] = None
+    parallelism: Annotated[
+        int | None, Field(ge=1, description="Most Spark tasks of a run at once; all cores if not given.")
+    ] = None
     verify: Annotated[
         Proofs | None, Field(description="Proof before the commit: footers, full (every row), or off.")
     ] = None
@@ -251,7 +264,11 @@ class Policy:
     max_bytes_per_hour: int | None
     job_order: JobOrder
     where: str | None
+    partition: str | None
+    """Null for all of them."""
     branch: str
+    snapshot_id: int | None
+    """Null for the newest one of the branch."""
     enabled: bool
     """False: the table is left alone."""
     rewrite_all: bool
@@ -268,8 +285,12 @@ class Policy:
     """Bytes; smaller row groups are joined, larger ones copied where nothing speaks against it."""
     min_page_rows: int
     """Where small row groups are joined, pages with at least so many rows on average are kept."""
+    batch_rows: int | None
+    """Null for as many as fit."""
     task_memory: int
     """Bytes."""
+    parallelism: int | None
+    """Null for as many as there are cores."""
     verify: Proofs
     max_commits: int
     """1: all groups in one commit, once all are written."""
@@ -291,13 +312,19 @@ class Policy:
             return None
         return f"compaction is off for this table, by {self.sources['enabled']}; --enabled goes over it"
 
+    def asks_for(self, partition: str) -> bool:
+        """Whether a partition is to be looked at, by its name such as `day=2026-01-01/region=eu`."""
+        return self.partition is None or fnmatchcase(f"/{partition}/", f"*/{self.partition.strip('/')}/*")
+
     @property
     def write_properties(self) -> dict[str, str]:
-        """What is asked for over the table's own wishes, as the table properties that Iceberg's writers read."""
+        """What is asked for over the table's own wishes, as the table properties that Iceberg itself reads."""
         wishes = {
             "write.parquet.compression-codec": None if self.codec is None else self.codec.value,
             "write.parquet.compression-level": self.compression_level,
             "write.parquet.row-group-size-bytes": self.row_group_size,
+            "read.parquet.vectorization.batch-size": self.batch_rows,
+            "read.orc.vectorization.batch-size": self.batch_rows,
         }
         return {name: str(value) for name, value in wishes.items() if value is not None}
 
@@ -318,7 +345,7 @@ def plain(value: Any) -> Any:
 
 _ADDED_LATER = (
     *("codec", "compression_level", "recode", "row_group_size", "row_group_rows", "min_row_group_size"),
-    *("min_page_rows", "max_fragment_ratio", "tier", "minor_trigger_files", "minor_trigger_interval"),
+    *("min_page_rows", "max_fragment_ratio", "tier", "minor_trigger_files", "minor_trigger_interval", "partition"),
     *("full_trigger_interval", "closed_after", "time_column", "scans_per_day", "horizon", "reader_parallelism"),
 )
 """Options that are younger than the first fingerprints: at their default they do not change them."""
@@ -331,7 +358,7 @@ def _as_ever(name: str, value: Any) -> bool:
 _NOT_LAYOUT = frozenset(
     {
         *("sources", "enabled", "max_files", "max_bytes", "rewrite_all", "method", "task_memory", "verify"),
-        *("max_commits", "priority_weights"),
+        *("max_commits", "priority_weights", "snapshot_id", "batch_rows", "parallelism"),
         *("max_cost", "max_duration", "max_cost_per_hour", "max_bytes_per_hour", "job_order"),
     }
 )

@@ -14,6 +14,8 @@ def choose_files(place: Place, policy: Policy, now: datetime) -> Choice:
     """Which files of a place are worth rewriting, and why, or why none are."""
     if policy.off is not None:
         return Choice(which=Which.NONE, reason=policy.off)
+    if place.unasked:
+        return Choice(which=Which.NONE, reason=f"not asked for: only partitions like {policy.partition}")
     if place.broken:
         return Choice(which=Which.NONE, reason="refused: a file is live more than once in this snapshot")
     if policy.rewrite_all:

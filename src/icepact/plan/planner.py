@@ -80,9 +80,10 @@ def make_plan(
 ) -> Plan:
     """What to rewrite, how, and why everything else is left alone.
 
-    `state` needs to have only the files of the places that are chosen. `set_aside` says by a group's signature why it
-    is not tried now. `budget` is all that limits the plan; if not given, what the policy allows a run on one core.
-    Without `prices` those of the default preset are taken, and without an `outlook` nothing was learned yet.
+    `state` needs to have only the files of the places that are chosen, as far as they are still there. `set_aside`
+    says by a group's signature why it is not tried now. `budget` is all that limits the plan; if not given, what the
+    policy allows a run on one core. Without `prices` those of the default preset are taken, and without an `outlook`
+    nothing was learned yet.
     """
     paying = prices or Prices.of(DEFAULT_PRESET)
     known = _Known(state, policy, rates or Rates(), paying, outlook or Outlook(now=now), tasks_of(health.places))
@@ -110,12 +111,17 @@ def make_plan(
         left_out=(*left_out, *aside, *cut),
         predicted=_predict(before, state, numbered),
         before=before,
-        complete=not cut and not aside,
+        complete=not cut and not aside and not _blind(state, policy),
         sizes_before=health.histogram,
         sizes_after=sizes_after(health.histogram, numbered, policy),
         budget=budget,
         prices=known.prices,
     )
+
+
+def _blind(state: TableState, policy: Policy) -> bool:
+    """True if nobody will be able to tell what was committed after the snapshot that is planned from."""
+    return policy.snapshot_id is not None and state.format_version == 1  # no sequence numbers
 
 
 def _without(
@@ -140,11 +146,9 @@ def _judge(known: _Known, place: Place) -> _Verdict:
     state, policy = known.state, known.policy
     choice = choose_files(place, policy, known.outlook.now)
     files = [file for key in place.keys for file in state.by_partition.get(key, ())]
-    twice = sorted({f.path for f in files} & state.live_twice)
-    if twice:
-        return _left(place, f"refused: {twice[0]} is live more than once in this snapshot")
-    if choice.which is Which.NONE:
-        return _left(place, choice.reason)
+    refused = _why_not(choice, files, state)
+    if refused is not None:
+        return _left(place, refused)
     offers = [_offer(known, place, files, depth) for depth in (choice, *choice.others)]
     offers = [offer for offer in offers if offer.groups]
     if not offers:
@@ -160,6 +164,16 @@ def _judge(known: _Known, place: Place) -> _Verdict:
     size = sum(f.size for f in rest)
     gain = LeftOut(partition=place.name, files=len(rest), bytes=size, reason="nothing to gain from these files")
     return _Verdict(groups=groups, left_out=(gain,))
+
+
+def _why_not(choice: Choice, files: Sequence[DataFile], state: TableState) -> str | None:
+    """Why a place is left alone before anything is packed; null if it is not."""
+    twice = sorted({f.path for f in files} & state.live_twice)
+    if twice:
+        return f"refused: {twice[0]} is live more than once in this snapshot"
+    if choice.which is Which.NONE:
+        return choice.reason
+    return None if files else "its files were replaced since this snapshot"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,11 +11,13 @@ from icepact.model.policy import Options, options
 
 PLANNING = (
     *("strategy", "tier", "time_column", "target_file_size", "min_file_size", "max_file_size", "min_input_files"),
+    *("max_file_count_per_partition", "max_delete_ratio", "max_fragment_ratio", "max_group_size", "max_group_files"),
+    *("minor_trigger_files", "minor_trigger_interval", "full_trigger_interval", "closed_after"),
     *("scans_per_day", "horizon", "reader_parallelism"),
     *("max_files", "max_bytes", "max_cost", "max_duration", "max_cost_per_hour", "max_bytes_per_hour", "job_order"),
-    *("where", "branch", "enabled", "rewrite_all"),
+    *("where", "partition", "branch", "snapshot_id", "enabled", "rewrite_all"),
     *("method", "codec", "compression_level", "recode", "row_group_size", "row_group_rows"),
-    *("min_row_group_size", "min_page_rows", "task_memory", "verify", "max_commits"),
+    *("min_row_group_size", "min_page_rows", "batch_rows", "task_memory", "parallelism", "verify", "max_commits"),
 )
 _GLOBAL_WITH_VALUE = ("--catalog", "--catalog-uri", "--catalog-type", "--warehouse", "--config", "--policy")
 _GLOBAL_SWITCHES = ("--json", "--verbose", "-v")

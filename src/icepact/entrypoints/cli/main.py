@@ -96,7 +96,7 @@ def _table(argument: str | None, option: str | None) -> str:
 
 
 @app.command()
-@with_options("target_file_size", "min_file_size", "branch")
+@with_options("target_file_size", "min_file_size", "branch", "snapshot_id")
 def health(
     context: typer.Context,
     given: Mapping[str, Any],

@@ -100,17 +100,25 @@ class Renderer:
         facts.add_row("delete files", f"{f.all_delete_files:,}", f"{kinds}; {f.all_delete_records:,} records")
         if health.dangling_delete_files:
             facts.add_row("", "", f"{health.dangling_delete_files} of them apply to nothing any more")
+        if f.overlap is not None:
+            facts.add_row(
+                "overlap", f"{f.overlap.average:.1f}", f"files lie over each other, {f.overlap.maximum:,} at most"
+            )
         facts.add_row("metadata", f"{health.manifests:,}", f"manifests, {health.snapshots:,} snapshots")
         self.out.print(facts)
         self._partitions(health)
 
     def _partitions(self, health: Health) -> None:
         worst = health.worst_first
-        table = _table("partition", "score", "files", "small", "average", "deletes")
+        is_sorted = health.facts.overlap is not None
+        table = _table(
+            "partition", "score", "files", "small", "average", "deletes", *(["overlap"] if is_sorted else [])
+        )
         for p in worst[:SHOWN_PARTITIONS]:
             table.add_row(
                 *(escape(p.name), _colored(p.score.value), f"{p.facts.data_files:,}", f"{p.facts.small_files:,}"),
                 *(format_size(p.facts.average_size), f"{p.facts.all_delete_records:,}"),
+                *([f"{p.facts.overlap.average:.1f}" if p.facts.overlap else ""] if is_sorted else []),
             )
         if worst:
             self.out.print(table)

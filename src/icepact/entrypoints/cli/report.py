@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from importlib.resources import files
 
-from icepact.assess.signals import SIGNALS, Signal
+from icepact.assess.signals import Signal, signals_of
 from icepact.entrypoints.cli.charts import gauge, grade, grade_names, short_size, size_chart, timeline_chart
 from icepact.entrypoints.cli.markup import Markup, joined, tag
 from icepact.model.health import Health, PartitionHealth
@@ -64,7 +64,8 @@ def _section(title: str, *inside: object) -> Markup:
 
 def _headline(health: Health, plan: Plan) -> Markup:
     del plan
-    most = {signal.name: signal.points for signal in SIGNALS}
+    signals = signals_of(health.facts)
+    most = {signal.name: signal.points for signal in signals}
     parts = [
         tag(
             "div",
@@ -82,6 +83,7 @@ def _headline(health: Health, plan: Plan) -> Markup:
         ("rows", f"{f.rows:,}", f"{f.row_groups_per_file:.1f} row groups a file"),
         ("delete files", f"{f.all_delete_files:,}", counted(f.all_delete_records, "record")),
         ("partitions", f"{len(health.partitions):,}", f"{_bad(health):,} score below 50"),
+        *(() if f.overlap is None else (("overlap", f"{f.overlap.average:.1f}", f"{f.overlap.maximum:,} at most"),)),
         ("snapshots", f"{health.snapshots:,}", counted(health.manifests, "manifest")),
     )
     tiles = (tag("div", tag("dt", name), tag("dd", value, tag("small", more))) for name, value, more in facts)
@@ -93,7 +95,7 @@ def _headline(health: Health, plan: Plan) -> Markup:
             "details",
             tag("summary", "How the score is made"),
             tag("p", "It starts at 100, and each part takes points away. More of what a part counts never raises it."),
-            tag("ul", *(tag("li", _told(signal)) for signal in SIGNALS)),
+            tag("ul", *(tag("li", _told(signal)) for signal in signals)),
         ),
     )
 

@@ -88,7 +88,7 @@ class Rows:
         """Rows of a segment that may be decoded at once."""
         where = segment.where
         guess = max(_DECODED * where.uncompressed_size / max(1, where.rows), self._width)
-        return int(self._limit / 2 / max(1.0, guess))
+        return min(int(self._limit / 2 / max(1.0, guess)), self._writing.batch_rows)
 
     def join(self, segments: Sequence[Segment]) -> None:
         """Make one row group of small ones, or a few if they are too much to decode at once.

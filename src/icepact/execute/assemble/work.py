@@ -39,6 +39,8 @@ class Writing:
     """Bytes below which a row group is not worth keeping as it is."""
     fewest_page_rows: int
     """Rows of an average page below which pages are not worth keeping."""
+    batch_rows: int
+    """Most rows that are decoded at once."""
     task_memory: int
     """Bytes a task may hold."""
 

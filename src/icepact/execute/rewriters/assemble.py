@@ -117,8 +117,8 @@ class AssembleRewriter:
 
         Where money or time is limited, groups are many to a job only if they are small: each job is a chance to stop.
         """
-        cores = self._spark.defaultParallelism
         plan = self._plan
+        cores = plan.policy.parallelism or self._spark.defaultParallelism
         batches: list[list[Task]] = []
         room = 0
         if not plan.paced and plan.policy.job_order is JobOrder.MOST_GAIN:
@@ -134,11 +134,15 @@ class AssembleRewriter:
             room -= task.unit.bytes
         return batches
 
+    def at_once(self, tasks: Sequence[Task], policy: Policy) -> int:
+        """Several units share a task if there are many."""
+        return min(len(tasks), policy.parallelism or _TASKS_PER_CORE * self._spark.defaultParallelism)
+
     def rewrite(self, tasks: Sequence[Task], policy: Policy) -> Sequence[Ended]:
         """Write the surviving rows of each unit into new files."""
         if self._refusal is not None:
             return [Refused(self._refusal) for _ in tasks]
-        works = _packed([self._work(task, policy) for task in tasks], _TASKS_PER_CORE * self._spark.defaultParallelism)
+        works = _packed([self._work(task, policy) for task in tasks], self.at_once(tasks, policy))
         self._tasks |= {task.unit_id: task for task in tasks}
         job = Job(self._shared, self._told, _attempts(self._spark) - 1)
         rdd = self._spark.parallelize(works, len(works))

@@ -75,6 +75,10 @@ class Rewriter(Protocol):
         """Which tasks are handed over together: one Spark job each."""
         ...
 
+    def at_once(self, tasks: Sequence[Task], policy: Policy) -> int:
+        """How many Spark tasks the job of these tasks has at the same time, at most."""
+        ...
+
     def rewrite(self, tasks: Sequence[Task], policy: Policy) -> Sequence[Ended]:
         """Write the surviving rows of each unit into new files; one answer for each task, in order."""
         ...

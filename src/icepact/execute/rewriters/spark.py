@@ -1,5 +1,6 @@
 """Method `spark`: a staged Iceberg scan, written back by Spark. Any format, any delete, lineage kept."""
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -30,21 +31,30 @@ class SparkRewriter:
         """Each alone."""
         return [[task] for task in tasks]
 
+    def at_once(self, tasks: Sequence[Task], policy: Policy) -> int:
+        """One, or as many as rows are shuffled to."""
+        return max(max(1, self._shuffle(task, policy)) for task in tasks)
+
+    def _shuffle(self, task: Task, policy: Policy) -> int:
+        if not task.step.regroup:
+            return 0
+        cores = self._staging.table.session.sparkContext.defaultParallelism
+        wanted = max(cores, task.unit.bytes // policy.target_file_size)
+        return min(MOST_SHUFFLE_TASKS, wanted, policy.parallelism or MOST_SHUFFLE_TASKS)
+
     def rewrite(self, tasks: Sequence[Task], policy: Policy) -> Sequence[Ended]:
         """Write the surviving rows of each unit into new files."""
         return [self._one(task, policy) for task in tasks]
 
     def _one(self, task: Task, policy: Policy) -> UnitResult:
         started = time.monotonic()
-        shuffle = 0
-        if task.step.regroup:
-            cores = self._staging.table.session.sparkContext.defaultParallelism
-            shuffle = min(MOST_SHUFFLE_TASKS, max(cores, task.unit.bytes // policy.target_file_size))
+        shuffle = self._shuffle(task, policy)
         rows, written = self._staging.rewrite(
             task.unit_id,
             output_spec_id=task.step.output_spec_id,
             max_file_size=policy.target_file_size if shuffle else largest_output(task.unit, policy),
             shuffle_tasks=shuffle,
+            **({"split_size": _read_by_one(task.unit.bytes, policy)} if shuffle else {}),
         )
         return UnitResult(
             rows_observed=rows,
@@ -54,3 +64,11 @@ class SparkRewriter:
             seconds=time.monotonic() - started,
             encoded_bytes=task.unit.bytes,
         )
+
+
+def _read_by_one(size: int, policy: Policy) -> int:
+    """Bytes that one task reads before a shuffle: as many as it writes, or more if there may not be so many tasks."""
+    if policy.parallelism is None:
+        return policy.target_file_size
+    # all but one of the tasks are more than half full, by the way in which Iceberg packs them
+    return max(policy.target_file_size, math.ceil(2 * size / max(1, policy.parallelism - 1)))

@@ -53,6 +53,7 @@ def writing_of(properties: Mapping[str, str], policy: Policy, ids: Mapping[str, 
         bloom_bytes=_number(properties, "bloom-filter-max-bytes", 1024**2) or 32,
         copy_floor=policy.min_row_group_size,
         fewest_page_rows=policy.min_page_rows,
+        batch_rows=policy.batch_rows or MOST_ROWS,
         task_memory=policy.task_memory,
     )
 
