@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from icepact.entrypoints.cli.main import _guarded
-from icepact.entrypoints.cli.outputs import file_to_write, write_file
 from icepact.entrypoints.cli.pictures import BLOCKS, LETTERS, SHOWN_PARTITIONS, Ink, partition_bars, size_bars
 from icepact.entrypoints.cli.render import Renderer
+from icepact.entrypoints.outputs import file_to_write, write_file
 from icepact.model.errors import BadInput
 from icepact.model.plan import Plan
 from tests.support.reports import messy, reported

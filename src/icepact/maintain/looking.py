@@ -12,6 +12,7 @@ from icepact.iceberg.names import table_parts
 from icepact.iceberg.table import IcebergTable
 from icepact.maintain.allowed import limits_of
 from icepact.maintain.means import Means
+from icepact.model.budget import Limit
 from icepact.model.census import census_of
 from icepact.model.decision import Judgement
 from icepact.model.health import Health
@@ -33,20 +34,26 @@ _SECOND_CHANCE = timedelta(minutes=5)
 
 def look(means: Means, name: str, request: Options) -> Judgement:
     """Pin a table, assess it, and decide what is worth doing, from what its manifests count."""
+    return judged(means, name, request)[0]
+
+
+def judged(means: Means, name: str, request: Options) -> tuple[Judgement, Policy]:
+    """The same, with the policy it was judged by."""
     table, policy = _settle(means, name, request)
-    return _look(means, table, policy, datetime.now(UTC)).judgement
+    return look_at(means, table, policy, datetime.now(UTC)).judgement, policy
 
 
 def health(means: Means, name: str, request: Options) -> Health:
     """Pin a table and assess it, with what came before."""
     table, policy = _settle(means, name, request)
     now = datetime.now(UTC)
-    found = prioritised(_look(means, table, policy, now).health, policy.priority_weights, now)
+    found = prioritised(look_at(means, table, policy, now).health, policy.priority_weights, now)
     return replace(found, timeline=table.timeline(found.snapshot_id))
 
 
-def plan(means: Means, name: str, request: Options) -> Plan:
-    """Pin a table and plan; files are listed only where there is something to do."""
+def plan(means: Means, name: str, request: Options, *, limits: Sequence[Limit] = ()) -> Plan:
+    """Pin a table and plan, within further limits if there are any; files are listed only where there is something to
+    do."""
     table, policy = _settle(means, name, request)
     now = datetime.now(UTC)
     rates = _rates(means)
@@ -54,16 +61,17 @@ def plan(means: Means, name: str, request: Options) -> Plan:
         state = table.pin(branch=policy.branch, where=policy.where)
         found = assess(census_of(state), policy, clocks=means.store.clocks(table.uuid, policy.branch))
     else:
-        looked = _look(means, table, policy, now)
+        looked = look_at(means, table, policy, now)
         found = looked.health
         chosen = frozenset(key for decision in looked.judgement.chosen for key in decision.place.keys)
         state = table.listed(looked.census, chosen)
     aside = set_aside(means.store.failures(table.uuid), now)
-    budget = limits_of(means, table.name, policy, now)
+    budget = (*limits_of(means, table.name, policy, now), *limits)
     return make_plan(found, state, policy, rates, now=now, set_aside=aside, budget=budget)
 
 
-def _look(means: Means, table: IcebergTable, policy: Policy, now: datetime) -> Looked:
+def look_at(means: Means, table: IcebergTable, policy: Policy, now: datetime) -> Looked:
+    """All that a look at a table brings."""
     store, memory = means.store, means.memory
     pin = table.pinned(policy.branch)
     census = read_census(
