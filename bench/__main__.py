@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from bench.cold_start import cold_health
 from bench.encoding import encoding
+from bench.fleet import fleet
 from bench.pinning import pinning
 from bench.result import Result, keep
 from bench.rewrite.measure import Wishes, default_heap, run
@@ -33,6 +34,7 @@ BENCHMARKS = (
     Benchmark("pin", pinning),
     Benchmark("memory", task_memory),
     Benchmark("encoding", encoding),
+    Benchmark("fleet", fleet),
 )
 REWRITE = "rewrite"
 SAFETY = "safety"

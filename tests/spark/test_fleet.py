@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from pyspark.sql import SparkSession
 from icepact import Compactor
 from icepact.entrypoints.cli.main import _guarded
 from icepact.model.fleet import Ended
-from icepact.model.run import Status
+from icepact.model.run import RunRecord, Status, this_process
 from tests.support.messy import load
 from tests.support.oracle import data_files, seen
 from tests.support.tables import create
@@ -65,9 +66,9 @@ def test_the_ranking(lake: Compactor, namespace: str) -> None:
     assert second.table == f"{namespace}.clicks"
 
 
-def test_one_round(lake: Compactor, spark: SparkSession, namespace: str) -> None:
+def test_one_round(lake: Compactor, namespace: str) -> None:
     names = ("events", "clicks", "off")
-    before = {name: seen(spark, f"{namespace}.{name}") for name in names}
+    before = {name: seen(lake.spark, f"{namespace}.{name}") for name in names}
     dry = lake.run(f"{namespace}.*", dry_run=True)
     assert {visit.table.split(".")[1]: visit.ended for visit in dry.visits} == {
         "events": Ended.PLANNED,
@@ -75,7 +76,7 @@ def test_one_round(lake: Compactor, spark: SparkSession, namespace: str) -> None
         "off": Ended.SKIPPED,
         "broken": Ended.FAILED,
     }
-    assert len(data_files(spark, f"{namespace}.events")) == 6
+    assert len(data_files(lake.spark, f"{namespace}.events")) == 6
 
     done = lake.run(f"{namespace}.*")
     ended = {visit.table.split(".")[1]: visit for visit in done.visits}
@@ -86,12 +87,12 @@ def test_one_round(lake: Compactor, spark: SparkSession, namespace: str) -> None
         "broken": Ended.FAILED,
     }
     assert "compaction is off" in ended["off"].reason
-    assert {name: len(data_files(spark, f"{namespace}.{name}")) for name in names} == {
+    assert {name: len(data_files(lake.spark, f"{namespace}.{name}")) for name in names} == {
         "events": 1,
         "clicks": 1,
         "off": 4,
     }
-    assert {name: seen(spark, f"{namespace}.{name}") for name in names} == before
+    assert {name: seen(lake.spark, f"{namespace}.{name}") for name in names} == before
 
     runs = len(lake.runs())
     again = lake.run(f"{namespace}.*")
@@ -99,7 +100,7 @@ def test_one_round(lake: Compactor, spark: SparkSession, namespace: str) -> None
     assert len(lake.runs()) == runs  # a round in which nothing is to do leaves no runs
 
 
-def test_a_budget_for_all_tables(lake: Compactor, spark: SparkSession, namespace: str) -> None:
+def test_a_budget_for_all_tables(lake: Compactor, namespace: str) -> None:
     """8 files: events as a whole, and 2 of clicks."""
     done = lake.run(f"{namespace}.*", max_files=8)
     files = {
@@ -108,45 +109,35 @@ def test_a_budget_for_all_tables(lake: Compactor, spark: SparkSession, namespace
         if visit.outcome
     }
     assert files == {"events": 6, "clicks": 2}
-    assert len(data_files(spark, f"{namespace}.clicks")) == 2
+    assert len(data_files(lake.spark, f"{namespace}.clicks")) == 2
     spent = lake.run(f"{namespace}.*", max_files=1)
     [clicks] = [visit for visit in spent.visits if visit.table.endswith("clicks")]
     assert clicks.ended is Ended.SKIPPED
     assert clicks.reason == "over the budget (max_files 1 for all tables)"
 
 
-def test_what_died_is_carried_on_with_first(lake: Compactor, spark: SparkSession, namespace: str) -> None:
-    """A run whose end is not known is resumed, even on a table that has nothing else to do."""
+def test_what_died_is_carried_on_with_first(lake: Compactor, namespace: str) -> None:
+    """A run that has begun and is not worked on is resumed; after it there is nothing to do."""
     name = f"{namespace}.events"
-    before = seen(spark, name)
+    before = seen(lake.spark, name)
     plan = lake.plan(name)
-    from icepact.maintain import applying
-
-    class Stop(BaseException):
-        """The process is killed."""
-
-    class Killed:
-        def advance(self, done: object) -> None:
-            del done
-
-        def step(self, word: str) -> None:
-            if word == "checkpointed":
-                raise Stop
-
-    end = applying._end
-    applying._end = lambda *_, **__: None  # type: ignore[assignment, misc, return-value]
-    try:
-        with pytest.raises(Stop):
-            lake.apply(plan, progress=Killed())
-    finally:
-        applying._end = end
-    [dead] = lake.runs(name, open_only=True)
+    dead = RunRecord(
+        run_id="dead",
+        catalog="local",
+        table=name,
+        branch="main",
+        status=Status.RUNNING,
+        started_at=datetime.now(UTC),
+        uuid=plan.uuid,
+        owner=this_process(),
+    )
+    lake._store.begin(dead, plan.to_json())  # and nobody holds the table
     done = lake.run(name)
     [visit] = done.visits
     assert visit.resumed is not None
     assert (visit.resumed.run_id, visit.resumed.status) == (dead.run_id, Status.COMMITTED)
     assert visit.ended is Ended.NOTHING
-    assert seen(spark, name) == before
+    assert seen(lake.spark, name) == before
 
 
 def test_the_command_line(lake: Compactor, namespace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
