@@ -90,6 +90,18 @@ def test_a_place_that_cannot_be_written_is_refused_before_spark_starts(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_cannot_be_written_whole_leaves_what_was_there(tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text("before")
+    (tmp_path / "link.html").symlink_to(file)
+    with pytest.raises(UnicodeEncodeError):
+        write_file(tmp_path / "link.html", "half of it \ud800")
+    assert file.read_text() == "before"
+    write_file(tmp_path / "link.html", "after")
+    assert file.read_text() == "after"
+    assert {path.name: path.is_symlink() for path in tmp_path.iterdir()} == {"report.html": False, "link.html": True}
+
+
 def test_a_file_that_vanished_from_under_us_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"cannot be written: No such file or directory$"):
         write_file(tmp_path / "gone" / "report.html", "")

@@ -10,7 +10,7 @@ from icepact.maintain.looking import judged, plan
 from icepact.maintain.means import Means
 from icepact.maintain.recovery import resume_dead
 from icepact.model.budget import Limit, Resource
-from icepact.model.errors import IcepactError, TableBusy
+from icepact.model.errors import IcepactError, PermanentError, TableBusy
 from icepact.model.fleet import (
     Ended,
     Fleet,
@@ -67,6 +67,7 @@ def _visit(means: Means, ranked: Ranked, left: Sequence[Limit], *, dry_run: bool
     try:
         if not dry_run:
             visit = replace(visit, resumed=resume_dead(means.lake, visit.table, means.store, Silent()))
+            _refuse_unwell(visit.resumed)
         if visit.resumed is None and not ranked.summary.input_files:
             return visit
         spent = [limit.name for limit in left if limit.amount <= 0]
@@ -82,12 +83,19 @@ def _visit(means: Means, ranked: Ranked, left: Sequence[Limit], *, dry_run: bool
         return replace(visit, ended=Ended.FAILED, reason=_said(error))
 
 
+def _refuse_unwell(resumed: Outcome | None) -> None:
+    if resumed is not None and resumed.status in NOT_WELL:
+        raise PermanentError(
+            f"run {resumed.run_id} was resumed and is {resumed.status}: {resumed.error or 'see its groups'}"
+        )
+
+
 def _planned(visit: Visit, made: Plan) -> Visit:
-    """What is to be done; if nothing is, because of a budget, or because there is nothing to do."""
+    """What is to be done; if that is nothing, because something holds it back, or because there is nothing to do."""
     if made.steps:
         return replace(visit, ended=Ended.PLANNED, plan=made)
-    held_back = next((entry.reason for entry in made.left_out if entry.reason.startswith("over the budget")), None)
-    return visit if held_back is None else replace(visit, ended=Ended.SKIPPED, reason=held_back)
+    # what is held back stands at the end of what is left out
+    return visit if made.complete else replace(visit, ended=Ended.SKIPPED, reason=made.left_out[-1].reason)
 
 
 def _applied(visit: Visit, outcome: Outcome) -> Visit:

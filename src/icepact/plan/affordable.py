@@ -7,10 +7,13 @@ from icepact.model.plan import RewriteFiles
 from icepact.plan.budget import taken
 from icepact.plan.knapsack import best_choice, fits, plus
 
+_LEEWAY = 1 + 1e-9
+"""For sums of many small amounts: a plan that was within its limits still is."""
+
 
 def affordable(steps: Sequence[RewriteFiles], limits: Sequence[Limit]) -> tuple[list[RewriteFiles], dict[str, str]]:
     """The groups that bring the most within every limit, in their order; of the others by id, what forbids them."""
-    amounts = tuple(limit.amount for limit in limits)
+    amounts = tuple(limit.amount * _LEEWAY for limit in limits)
     weights = [tuple(taken(step, limit.resource) for limit in limits) for step in steps]
     used = (0.0,) * len(limits)
     for weight in weights:
@@ -25,6 +28,6 @@ def affordable(steps: Sequence[RewriteFiles], limits: Sequence[Limit]) -> tuple[
     for number, step in enumerate(steps):
         if number not in chosen:
             wanted = plus(used, weights[number])
-            names = [limit.name for limit, want in zip(limits, wanted, strict=True) if want > limit.amount]
+            names = [limit.name for limit, want, most in zip(limits, wanted, amounts, strict=True) if want > most]
             refused[step.group_id] = f"over the budget ({', '.join(names or [limit.name for limit in limits])})"
     return [step for number, step in enumerate(steps) if number in chosen], refused
