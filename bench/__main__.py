@@ -11,6 +11,7 @@ from typing import NamedTuple
 from bench.cold_start import cold_health
 from bench.encoding import encoding
 from bench.fleet import fleet
+from bench.million import million
 from bench.pinning import pinning
 from bench.result import Result, keep
 from bench.rewrite.measure import Wishes, default_heap, run
@@ -19,6 +20,7 @@ from bench.rewrite.report import as_text, figures
 from bench.rewrite.results import RESULTS, Measured
 from bench.rewrite.workloads import chosen
 from bench.safety import safety
+from bench.savings import savings
 from bench.task_memory import task_memory
 
 
@@ -32,6 +34,8 @@ class Benchmark(NamedTuple):
 BENCHMARKS = (
     Benchmark("cold", cold_health),
     Benchmark("pin", pinning),
+    Benchmark("million", million),
+    Benchmark("savings", savings),
     Benchmark("memory", task_memory),
     Benchmark("encoding", encoding),
     Benchmark("fleet", fleet),

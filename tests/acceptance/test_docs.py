@@ -276,7 +276,7 @@ def test_the_examples_compact_what_they_say(played: dict[str, Any]) -> None:
     assert "no table shop.returns" in said["docs/library.md"]
 
 
-@pytest.mark.parametrize("document", ["health", "plan", "compact", "runs", "cleanup", "fleet"])
+@pytest.mark.parametrize("document", ["health", "plan", "compact", "runs", "costs", "cleanup", "fleet"])
 def test_every_json_field_is_documented(played: dict[str, Any], document: str) -> None:
     text = (DOCS / "cli.md").read_text().split(f"\n### {document}\n")[1].split("\n### ")[0]
     missing = [name for name in played["fields"][document] if f"`{name}`" not in text]

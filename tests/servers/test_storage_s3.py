@@ -70,6 +70,7 @@ def test_a_small_file_is_one_request(storage: Storage, s3_server: S3Server, fold
     assert source.read(0, len(content)) == content
     assert source.read(12_345, 678) == content[12_345 : 12_345 + 678]
     assert storage.traffic == Traffic(requests=1, bytes_read=len(content))
+    assert storage.traffic.writes == 0
 
 
 def test_of_a_large_file_only_what_is_asked_for_travels(storage: Storage, s3_server: S3Server, folder: str) -> None:
@@ -172,6 +173,7 @@ def test_a_file_below_one_part_is_one_request(storage: Storage, s3_server: S3Ser
     sink.close()
     assert s3_server.content(f"{folder}/out") == noise(size)
     assert storage.traffic == Traffic(requests=1, bytes_written=size)
+    assert storage.traffic.writes == 1
 
 
 def test_larger_files_go_in_parts(storage: Storage, s3_server: S3Server, folder: str) -> None:
@@ -184,6 +186,7 @@ def test_larger_files_go_in_parts(storage: Storage, s3_server: S3Server, folder:
     assert s3_server.content(f"{folder}/out") == content
     # begin, 16 + 16 + 8 MiB, look, complete
     assert storage.traffic == Traffic(requests=6, bytes_written=40 * MIB)
+    assert storage.traffic.writes == 5
 
 
 def test_files_spliced_into_one_stay_in_the_store(storage: Storage, s3_server: S3Server, folder: str) -> None:
@@ -203,6 +206,7 @@ def test_files_spliced_into_one_stay_in_the_store(storage: Storage, s3_server: S
     assert storage.traffic == Traffic(
         requests=16 + 16 + 4, bytes_read=16 * 64 * KIB, bytes_written=6, bytes_copied=16 * 8_990_000
     )
+    assert storage.traffic.writes == 16 + 3
 
 
 def test_a_copy_after_a_few_bytes_is_topped_up(storage: Storage, s3_server: S3Server, folder: str) -> None:

@@ -8,6 +8,7 @@ from icepact.model.budget import Limit
 from icepact.model.census import census_of
 from icepact.model.plan import Plan
 from icepact.model.policy import Policy
+from icepact.model.prices import Prices
 from icepact.model.rates import Rates
 from icepact.model.table import TableState
 from icepact.plan import planner
@@ -20,9 +21,10 @@ def make_plan(
     policy: Policy,
     rates: Rates | None = None,
     *,
+    prices: Prices | None = None,
     set_aside: Mapping[str, str] | None = None,
     budget: Sequence[Limit] | None = None,
 ) -> Plan:
     """Assessed and planned."""
     health = assess(census_of(state), policy)
-    return planner.make_plan(health, state, policy, rates, now=NOW, set_aside=set_aside, budget=budget)
+    return planner.make_plan(health, state, policy, rates, now=NOW, prices=prices, set_aside=set_aside, budget=budget)

@@ -133,8 +133,8 @@ def _outputs(state: TableState, plan: Plan) -> Iterator[tuple[int, tuple[int, Pa
         if not step.regroup:
             place = step.files[0].spec_id, step.files[0].partition
             for unit in step.units:
-                pieces = outputs_of(unit.bytes, plan.policy)
-                yield from ((unit.bytes // pieces, place) for _ in range(pieces))
+                pieces = outputs_of(unit.predicted_bytes, plan.policy)
+                yield from ((unit.predicted_bytes // pieces, place) for _ in range(pieces))
         else:
             places = _current_places(state, step)
             yield from ((max(1, step.bytes // len(places)), place) for place in places)

@@ -55,5 +55,5 @@ def test_gain_and_price_are_of_the_packed_candidates() -> None:
     [decision] = judgement.chosen
     assert (decision.files, decision.bytes, decision.outputs) == (12, 120 * MB, 2)
     assert decision.gain.files == 10
-    assert decision.cost.requests == 2 * 12 + 4 * 2
+    assert decision.cost.requests == 2 * 12 + 2
     assert judgement.to_dict()["chosen"] == 1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from icepact.model.plan import Plan
 from icepact.model.policy import Policy
-from icepact.model.table import TableState, delete_records, signature
+from icepact.model.table import DeleteKind, TableState, delete_records, signature
 from tests.support.planning import make_plan
 from tests.support.random_tables import committed, exactly, policies, shrinking, tables
 from tests.support.states import data_file, in_partition
@@ -70,7 +70,11 @@ def test_a_group_leaves_fewer_files_or_removes_deletes(wish: Wish) -> None:
     for step in make_plan(state, policy).steps:
         assert step.predicted_files < len(step.files) or step.delete_records > 0
         assert step.delete_records == delete_records(step.files, state.deletes)
-        assert step.predicted_bytes == step.bytes
+        assert step.predicted_rows is not None
+        assert 0 <= step.predicted_rows <= sum(f.rows for f in step.files)
+        bound = {DeleteKind.POSITION, DeleteKind.DV} & {state.deletes[i].kind for f in step.files for i in f.deletes}
+        assert step.predicted_bytes <= step.bytes
+        assert bound or step.predicted_bytes == step.bytes
 
 
 @given(wishes())

@@ -353,6 +353,16 @@ def test_open_runs(store: RecordStore) -> None:
     assert ids(store, open_only=True) == ["r2", "r0"]
 
 
+def test_runs_that_worked(store: RecordStore) -> None:
+    """Those that had nothing to do would drive the others out of whoever learns from the newest few."""
+    claims = [store.begin(run_record(f"r{n}", started_at=NOON + timedelta(minutes=n))) for n in range(5)]
+    ends = (Status.COMMITTED, Status.NOTHING_TO_DO, Status.FAILED, Status.NOTHING_TO_DO)
+    for number, status in enumerate(ends):
+        store.finish(claims[number], run_outcome(f"r{number}", status=status))
+    assert ids(store, worked_only=True) == ["r2", "r0"]
+    assert ids(store, worked_only=True, limit=1) == ["r2"]
+
+
 def test_a_run_is_asked_to_stop(store: RecordStore) -> None:
     claim = store.begin(run_record("r1"))
     assert store.ask_to_cancel("r1")

@@ -305,6 +305,8 @@ def test_traffic_adds_up() -> None:
     meter.add(written=5, copied=7)
     total = Traffic(requests=2, bytes_read=3, bytes_written=5, bytes_copied=7)
     assert meter.traffic == total
+    meter.add(requests=3, writes=2)
+    assert (meter.traffic.requests, meter.traffic.writes, (meter.traffic + meter.traffic).writes) == (5, 2, 4)
     assert total + total == Traffic(requests=4, bytes_read=6, bytes_written=10, bytes_copied=14)
 
 

@@ -1,15 +1,18 @@
 """Places: which files are judged together, and whether there are any news."""
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
+from pydantic_core import from_json
 
 from icepact.assess.facts import counted_facts
-from icepact.model.census import Census, Flags, Ints, Tally
+from icepact.model.census import NEVER, Census, Flags, Ints, Tally
 from icepact.model.health import Place
 from icepact.model.looked import Clocks
 from icepact.model.policy import Policy
-from icepact.model.table import LastRun
+from icepact.model.table import Key, LastRun, Pinned, SpecField
 
 
 def places(census: Census, policy: Policy, clocks: Clocks) -> list[Place]:
@@ -28,7 +31,9 @@ def places(census: Census, policy: Policy, clocks: Clocks) -> list[Place]:
     facts = counted_facts(tally, policy.min_file_size)
     last = next((run for run in pin.last_runs if run.layout == policy.fingerprint), None)
     settled = _settled(tally, last)
-    written = _written(tally)
+    written = _moments(pin, tally.newest)
+    small = _moments(pin, tally.oldest_of(census.size < policy.min_file_size))
+    times = _times(pin, keys, policy.time_column)
     found = [
         Place(
             name=pin.show_partition(*keys[at]),
@@ -36,6 +41,8 @@ def places(census: Census, policy: Policy, clocks: Clocks) -> list[Place]:
             facts=facts[number],
             settled_by=last.snapshot_id if last and settled[number] else None,
             written_at=written[number],
+            small_since=small[number],
+            time=times[at],
             compacted_at=clocks.get(pin.show_partition(*keys[at]), {}),
             broken=bool(census.broken[at]),
         )
@@ -51,6 +58,8 @@ def places(census: Census, policy: Policy, clocks: Clocks) -> list[Place]:
                 spread=_spread(census),
                 settled_by=last.snapshot_id if last and settled[-1] else None,
                 written_at=written[-1],
+                small_since=small[-1],
+                time=times[old[0]],
                 compacted_at=clocks.get(name, {}),
             )
         )
@@ -84,18 +93,45 @@ def _settled(tally: Tally, last: LastRun | None) -> Flags:
     return ~tally.unseen(seen)
 
 
-def _written(tally: Tally) -> list[datetime | None]:
-    """Of each group: when the newest of its files was committed; null if that was before the oldest snapshot known."""
-    pin = tally.census.pin
+def _moments(pin: Pinned, numbers: Ints) -> list[datetime | None]:
+    """Of each sequence number: when it was committed; null if that was before the oldest snapshot known, or never."""
     if not pin.moments:
-        return [None] * tally.groups
-    numbers = np.array([number for number, _ in pin.moments])
+        return [None] * len(numbers)
+    known = np.array([number for number, _ in pin.moments])
     times = np.array([time for _, time in pin.moments])
-    at = np.searchsorted(numbers, tally.newest, side="right") - 1
-    moments = times[np.maximum(at, 0)].tolist()
+    at = np.searchsorted(known, numbers, side="right") - 1
     if pin.format_version == 1:  # no sequence numbers: anything may be as new as the newest snapshot
-        moments, at = [int(times.max())] * tally.groups, np.zeros(tally.groups, np.int64)
+        at, times = np.zeros(len(numbers), np.int64), times[[int(times.argmax())]]
+    at = np.where(numbers == NEVER, -1, at)
     return [
-        datetime.fromtimestamp(moment / 1000, UTC) if known >= 0 else None
-        for moment, known in zip(moments, at.tolist(), strict=True)
+        datetime.fromtimestamp(moment / 1000, UTC) if found >= 0 else None
+        for moment, found in zip(times[np.maximum(at, 0)].tolist(), at.tolist(), strict=True)
     ]
+
+
+_TIMES = ("year", "month", "day", "hour")
+"""Transforms that only times have."""
+_TYPES = ("date", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
+
+
+def _times(pin: Pinned, keys: Sequence[Key], column: str | None) -> list[Any]:
+    """Of each partition: the value of its field over a time, null where the spec has none."""
+    schema: Mapping[str, Any] = from_json(pin.schema)
+    types = {field["name"]: field["type"] for field in schema.get("fields", ())}
+    at: dict[int, int | None] = {}
+    for spec_id, spec in pin.specs.items():
+        found = [
+            number
+            for number, field in enumerate(spec.fields)
+            if (field.source == column and (field.transform in _TIMES or field.transform == "identity"))
+            or (column is None and (field.transform in _TIMES or _is_time(field, types)))
+        ]
+        at[spec_id] = found[0] if found else None
+    return [
+        None if (field := at[spec_id]) is None else "null" if partition[field] is None else partition[field]
+        for spec_id, partition in keys
+    ]
+
+
+def _is_time(field: SpecField, types: Mapping[str, Any]) -> bool:
+    return field.transform == "identity" and types.get(field.source) in _TYPES

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from icepact.iceberg.lake import Lake
     from icepact.maintain.means import Means
     from icepact.maintain.memory import Memory
+    from icepact.model.costs import Costs
     from icepact.model.decision import Judgement
     from icepact.model.fleet import Fleet, Round, Visit
     from icepact.model.health import Health
@@ -225,6 +226,14 @@ class Compactor:
         name = None if table is None else self._shown(table)
         return self._store.runs(catalog=self._catalog.name, table=name, limit=limit, open_only=open_only)
 
+    def costs(self, table: str | None = None, *, limit: int = 100) -> "Sequence[Costs]":
+        """What the newest runs cost, next to what was predicted, for each table and method."""
+        from icepact.model.costs import costs_of
+
+        name = None if table is None else self._shown(table)
+        runs = self._store.runs(catalog=self._catalog.name, table=name, limit=limit, worked_only=True)
+        return costs_of(run.outcome for run in runs if run.outcome)
+
     def resume(self, run_id: str, *, progress: Progress | None = None) -> "Outcome":
         """Carry on with a run whose process died; finished units are not done again."""
         from icepact.maintain.applying import resume
@@ -347,6 +356,7 @@ class Compactor:
             memory=self._memory,
             policies=self._policies,
             budgets=self._config.budgets,
+            prices=self._config.prices,
         )
 
     def _lake_for(self, table: str) -> "Lake":

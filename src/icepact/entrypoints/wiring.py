@@ -16,6 +16,7 @@ from icepact.model.config import Allowance, Budgets, Catalog, Config, SparkSetti
 from icepact.model.errors import BadInput
 from icepact.model.policies import Policies
 from icepact.model.policy_file import parse_policies
+from icepact.model.prices import Prices
 from icepact.record.store import RecordStore
 
 CONFIG_FILE = "icepact.yaml"
@@ -23,7 +24,7 @@ HISTORY_FILE = "icepact.db"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _QUOTED = re.compile(r"(['\"]).*?\1")
 """What YAML quotes from the file in its messages: a password that starts with * or ! is taken for a name."""
-_FROM_ENVIRONMENT = ("catalog", "catalog_uri", "catalog_type", "warehouse", "state", "store", "policies")
+_FROM_ENVIRONMENT = ("catalog", "catalog_uri", "catalog_type", "warehouse", "state", "store", "policies", "prices")
 
 
 def load_config(path: str | None, flags: Mapping[str, str | None]) -> Config:
@@ -54,6 +55,8 @@ def _model_at(place: Sequence[int | str]) -> type[BaseModel]:
     match place:
         case ["spark", _]:
             return SparkSettings
+        case ["prices", *_]:
+            return Prices
         case ["budgets", _]:
             return Budgets
         case ["budgets", *_]:

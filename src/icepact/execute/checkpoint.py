@@ -12,7 +12,10 @@ from icepact.model.plan import Method, RewriteFiles
 from icepact.model.rewrite import Written, WrittenFile
 from icepact.model.run import Checkpoint
 
-_MEASURED = ("rows_observed", "seconds", "copied_bytes", "encoded_bytes", "requests", "transferred_bytes")
+_MEASURED = (
+    *("rows_observed", "seconds", "copied_bytes", "encoded_bytes"),
+    *("requests", "write_requests", "transferred_bytes"),
+)
 
 
 def to_document(result: UnitResult) -> dict[str, Any]:
@@ -37,6 +40,7 @@ def written_of(step: RewriteFiles, documents: Mapping[str, Mapping[str, Any]]) -
         copied_bytes=sum(unit["copied_bytes"] for unit in units),
         encoded_bytes=sum(unit["encoded_bytes"] for unit in units),
         requests=sum(unit["requests"] for unit in units),
+        write_requests=sum(unit.get("write_requests", 0) for unit in units),
         transferred_bytes=sum(unit["transferred_bytes"] for unit in units),
     )
 
@@ -85,5 +89,5 @@ def recall(document: Mapping[str, Any], staging: Staging) -> UnitResult | None:
         files=files,
         documents=[told for _, told in found],
         method=Method(document["method"]),
-        **{name: document[name] for name in _MEASURED},
+        **{name: document[name] for name in _MEASURED if name in document},
     )

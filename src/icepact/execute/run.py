@@ -269,5 +269,6 @@ def _of_group(step: RewriteFiles, results: Mapping[str, UnitResult], staging: St
         copied_bytes=sum(u.copied_bytes for u in units),
         encoded_bytes=sum(u.encoded_bytes for u in units),
         requests=sum(u.requests for u in units),
+        write_requests=sum(u.write_requests for u in units),
         transferred_bytes=sum(u.transferred_bytes for u in units),
     )

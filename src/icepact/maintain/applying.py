@@ -343,9 +343,19 @@ def _end(table: IcebergTable, run: Run, store: RecordStore, progress: Progress, 
         progress.step("cleaned")
     try:
         _remember_failures(table, run, store)
+        _set_clocks(run, store)
     except IcepactError as error:
-        _log.warning("failures of run %s could not be recorded: %s", run.run_id, error)
+        _log.warning("what became of run %s could not be recorded: %s", run.run_id, error)
     return outcome
+
+
+def _set_clocks(run: Run, store: RecordStore) -> None:
+    """Places all of whose groups are in the table were compacted now."""
+    done = run.committed
+    missing = {step.partition for step in run.plan.steps if step.group_id not in done}
+    tiers = {step.partition: step.tier.value for step in run.plan.steps if step.partition not in missing}
+    if tiers:
+        store.compacted(run.plan.uuid, run.plan.branch, tiers, datetime.now(UTC))
 
 
 def _finish(store: RecordStore, run: Run, outcome: Outcome) -> bool:

@@ -6,7 +6,10 @@ from collections import Counter
 from icepact.commit.judge import Answer
 from icepact.maintain.work import Run
 from icepact.model.outcome import GroupOutcome, Outcome
-from icepact.model.plan import RewriteFiles
+from icepact.model.plan import Method, RewriteFiles
+from icepact.model.prices import Prices
+from icepact.model.rates import READS_PER_FILE, WRITES_PER_FILE
+from icepact.model.rewrite import Written
 from icepact.model.run import Status
 
 
@@ -16,6 +19,7 @@ def outcome_of(run: Run) -> Outcome:
     tried = tuple(_group_outcome(run, step, committed=step.group_id in committed) for step in run.plan.steps)
     groups = (*tried, *(_group_outcome(run, each.step, committed=False, why=each.reason) for each in run.dropped))
     done = [g for g in groups if g.committed]
+    made = [g for g in groups if g.group_id in run.written]
     before = run.plan.before
     return Outcome(
         run_id=run.run_id,
@@ -40,7 +44,19 @@ def outcome_of(run: Run) -> Outcome:
         copied_bytes=sum(g.copied_bytes for g in groups),
         encoded_bytes=sum(g.encoded_bytes for g in groups),
         requests=sum(g.requests for g in groups),
+        write_requests=sum(g.write_requests for g in groups),
         transferred_bytes=sum(g.transferred_bytes for g in groups),
+        work_seconds=round(sum(g.seconds for g in groups), 3),
+        output_files=sum(g.output_files for g in made),
+        output_bytes=sum(g.bytes_out for g in made),
+        predicted_files=sum(g.predicted_files for g in made),
+        predicted_bytes=sum(g.predicted_bytes for g in made),
+        predicted_seconds=round(sum(g.predicted_seconds for g in made), 3),
+        predicted_seconds_low=round(sum(g.predicted_seconds_low for g in made), 3),
+        predicted_seconds_high=round(sum(g.predicted_seconds_high for g in made), 3),
+        predicted_money=round(sum(g.predicted_money for g in made), 9),
+        money=round(sum(g.money for g in groups), 9),
+        currency=run.plan.prices.currency,
         error=run.error,
     )
 
@@ -57,11 +73,23 @@ def _group_outcome(run: Run, step: RewriteFiles, *, committed: bool, why: str = 
         reason="" if committed else reason or run.error or "not reached",
         method="+".join(sorted(written.methods)) if written else step.method.value,
         method_reason=(written.fallback if written else "") or step.method_reason,
+        units=len(step.units),
+        predicted_files=step.predicted_files,
+        predicted_bytes=step.predicted_bytes,
+        predicted_rows=step.predicted_rows,
         predicted_seconds=step.cost.seconds,
+        predicted_seconds_low=step.cost.seconds_low,
+        predicted_seconds_high=step.cost.seconds_high,
         baseline_seconds=step.cost.baseline_seconds,
+        planned_copied_bytes=step.cost.copied_bytes,
+        planned_encoded_bytes=step.cost.encoded_bytes,
+        predicted_money=step.cost.money,
+        money=_spent(run.plan.prices, step, written, committed=committed) if written else 0.0,
         copied_bytes=written.copied_bytes if written else 0,
         encoded_bytes=written.encoded_bytes if written else 0,
         requests=written.requests if written else 0,
+        write_requests=written.write_requests if written else 0,
+        requests_counted=written is not None and _uncounted(step, written) == 0,
         transferred_bytes=written.transferred_bytes if written else 0,
         input_files=len(step.files),
         output_files=len(written.files) if written else 0,
@@ -71,6 +99,28 @@ def _group_outcome(run: Run, step: RewriteFiles, *, committed: bool, why: str = 
         bytes_out=sum(f.size for f in written.files) if written else 0,
         seconds=round(written.seconds, 3) if written else 0.0,
     )
+
+
+def _spent(prices: Prices, step: RewriteFiles, written: Written, *, committed: bool) -> float:
+    """What a group really cost. Requests that nobody counted are taken to be as many as without any learning."""
+    uncounted = _uncounted(step, written)
+    reads = written.requests - written.write_requests + uncounted * READS_PER_FILE * len(step.files)
+    writes = written.write_requests + uncounted * WRITES_PER_FILE * len(written.files)
+    return round(
+        prices.compute(written.seconds)
+        + prices.requests(reads=reads, writes=writes)
+        + (prices.storage(step.bytes) if committed else 0.0),
+        9,
+    )
+
+
+def _uncounted(step: RewriteFiles, written: Written) -> float:
+    """Of which share of a group the requests are not known: what method `spark` did; all, if the store is neither this
+    machine nor one whose requests are counted."""
+    local = step.files[0].path.startswith(("/", "file:"))
+    if not written.requests and not local:
+        return 1.0
+    return written.methods.get(Method.SPARK.value, 0) / max(1, sum(written.methods.values()))
 
 
 def _status(run: Run, groups: tuple[GroupOutcome, ...]) -> Status:

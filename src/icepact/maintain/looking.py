@@ -21,11 +21,13 @@ from icepact.model.plan import Plan
 from icepact.model.policies import Policies, TablePolicy
 from icepact.model.policy import Options, Policy
 from icepact.model.rates import Rates, measurements
-from icepact.model.run import Failure
+from icepact.model.run import Failure, RunRecord
 from icepact.plan.decide import decide
 from icepact.plan.planner import make_plan
+from icepact.record.store import RecordStore
 
-_RUNS_REMEMBERED = 50
+_RUNS_REMEMBERED, _RUNS_OF_OTHERS = 12, 16
+"""Older ones would count for next to nothing."""
 SET_ASIDE_AFTER = 3
 """Failures after which a group is left alone until its files change."""
 _SECOND_CHANCE = timedelta(minutes=5)
@@ -56,18 +58,25 @@ def plan(means: Means, name: str, request: Options, *, limits: Sequence[Limit] =
     do."""
     table, policy = _settle(means, name, request)
     now = datetime.now(UTC)
-    rates = _rates(means)
     if policy.where is not None:  # only a scan knows which files have rows that match
         state = table.pin(branch=policy.branch, where=policy.where)
         found = assess(census_of(state), policy, clocks=means.store.clocks(table.uuid, policy.branch))
+        rates = learned_rates(means.store, means.lake.catalog, table.name)
     else:
         looked = look_at(means, table, policy, now)
-        found = looked.health
+        found, rates = looked.health, looked.rates
         chosen = frozenset(key for decision in looked.judgement.chosen for key in decision.place.keys)
         state = table.listed(looked.census, chosen)
-    aside = set_aside(means.store.failures(table.uuid), now)
-    budget = (*limits_of(means, table.name, policy, now), *limits)
-    return make_plan(found, state, policy, rates, now=now, set_aside=aside, budget=budget)
+    return make_plan(
+        found,
+        state,
+        policy,
+        rates,
+        now=now,
+        prices=means.prices,
+        set_aside=set_aside(means.store.failures(table.uuid), now),
+        budget=(*limits_of(means, table.name, policy, now), *limits),
+    )
 
 
 def look_at(means: Means, table: IcebergTable, policy: Policy, now: datetime) -> Looked:
@@ -82,21 +91,27 @@ def look_at(means: Means, table: IcebergTable, policy: Policy, now: datetime) ->
     )
     clocks = store.clocks(pin.uuid, policy.branch)
     before = memory.last(pin.uuid, policy.branch)
-    rates = _rates(means)
+    rates = learned_rates(store, means.lake.catalog, table.name)
     health = assess(census, policy, clocks=clocks, before=before)
     same = before is not None and (before.policy, before.rates) == (policy, rates)
     said = before.judgement if before is not None and same else None
-    judgement = decide(health, census, policy, rates, now=now, before=said)
+    judgement = decide(health, census, policy, rates, now=now, prices=means.prices, before=said)
     looked = Looked(census=census, policy=policy, clocks=clocks, health=health, rates=rates, judgement=judgement)
     memory.looked(pin.uuid, policy.branch, looked)
     return looked
 
 
-def _rates(means: Means) -> Rates:
-    """How fast methods are, after what runs on this catalog took."""
-    runs = means.store.runs(catalog=means.lake.catalog, limit=_RUNS_REMEMBERED)
-    outcomes = [run.outcome for run in runs if run.outcome]
-    return Rates().corrected(measured for outcome in outcomes for measured in measurements(outcome))
+def learned_rates(store: RecordStore, catalog: str, table: str) -> Rates:
+    """How fast methods are on a table, after what runs on it and on others of its catalog took."""
+    mine = store.runs(catalog=catalog, table=table, limit=_RUNS_REMEMBERED, worked_only=True)
+    known = {run.run_id for run in mine}
+    others = store.runs(catalog=catalog, limit=_RUNS_OF_OTHERS, worked_only=True)
+    runs = sorted([*mine, *(run for run in others if run.run_id not in known)], key=_age, reverse=True)
+    return Rates.learned((one for run in runs if run.outcome for one in measurements(run.outcome)), table)
+
+
+def _age(run: RunRecord) -> tuple[datetime, str]:
+    return run.started_at, run.run_id
 
 
 def settled(lake: Lake, name: str, request: Options, policies: Policies) -> tuple[IcebergTable, TablePolicy]:

@@ -6,6 +6,7 @@ from icepact.iceberg.lake import Lake
 from icepact.maintain.memory import Memory
 from icepact.model.config import Budgets
 from icepact.model.policies import Policies
+from icepact.model.prices import DEFAULT_PRESET, Prices
 from icepact.record.store import RecordStore
 
 
@@ -18,3 +19,4 @@ class Means:
     memory: Memory
     policies: Policies
     budgets: Budgets = field(default_factory=Budgets)
+    prices: Prices = field(default_factory=lambda: Prices.of(DEFAULT_PRESET))

@@ -7,11 +7,15 @@ TRANSLATED = {
     "enabled": "enabled",
     "target-size": "target_file_size",
     "max-file-count": "max_files",
-    "minor.trigger.file-count": "min_input_files",
+    "minor.trigger.file-count": "minor_trigger_files",
+    "minor.trigger.interval": "minor_trigger_interval",
     "major.trigger.duplicate-ratio": "max_delete_ratio",
+    "full.trigger.interval": "full_trigger_interval",
     "filter": "where",
 }
 """What means the same there and here."""
+_INTERVALS = ("minor.trigger.interval", "full.trigger.interval")
+"""In milliseconds there."""
 SHARE = "min-target-size-ratio"
 """The small-file threshold, which Amoro writes as a share of the target."""
 NO_EFFECT = (
@@ -27,8 +31,11 @@ def translated(properties: Mapping[str, str], target: int | None = None) -> dict
     found = {}
     for name, option in TRANSLATED.items():
         key = AMORO_PREFIX + name
-        if key in properties:
-            found[option] = (key, properties[key])
+        if key in properties and not (name in _INTERVALS and properties[key] == "-1"):  # off
+            value = properties[key]
+            found[option] = (key, f"{int(value) / 1000:g}s" if name in _INTERVALS and value.isdigit() else value)
+    if "minor_trigger_files" in found:  # also where no tier is asked for
+        found["min_input_files"] = found["minor_trigger_files"]
     share = properties.get(AMORO_PREFIX + SHARE)
     if share is not None and target is not None:
         found["min_file_size"] = (AMORO_PREFIX + SHARE, _share_of(share, target))

@@ -25,7 +25,8 @@ KINDS = tuple(DeleteKind)
 COLUMNS = ("place", "size", "rows", "number", "row_groups", "key", "kind", "low", "high")
 """Of a sheet, in this order."""
 _FORMAT = 2
-_NEVER = np.iinfo(np.int64).max
+NEVER = int(np.iinfo(np.int64).max)
+"""A sequence number that no file has."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -237,7 +238,7 @@ class Census:
     @cached_property
     def oldest(self) -> Ints:
         """Of each place: the smallest sequence number of its data files."""
-        found = np.full(len(self.places), _NEVER)
+        found = np.full(len(self.places), NEVER)
         np.minimum.at(found, self.place, self.number)
         return found
 
@@ -298,7 +299,7 @@ class Deletes:
         if not len(census.size):
             return np.zeros(len(self), np.bool_)
         here = self._place >= 0
-        oldest = np.where(here, census.oldest[np.maximum(self._place, 0)], _NEVER)
+        oldest = np.where(here, census.oldest[np.maximum(self._place, 0)], NEVER)
         oldest = np.where(self.everywhere, census.number.min(), oldest)
         reaches = np.where(self._equality, oldest < self.number, oldest <= self.number)
         return np.where(self._bound, self._files >= 0, reaches)
@@ -368,8 +369,14 @@ class Tally:
     @cached_property
     def oldest(self) -> Ints:
         """Of each group: the smallest sequence number of its data files."""
-        found = np.full(self.groups, _NEVER)
+        found = np.full(self.groups, NEVER)
         np.minimum.at(found, self.of_file, self.census.number)
+        return found
+
+    def oldest_of(self, some: Flags) -> Ints:
+        """Of each group: the smallest sequence number of some of its data files, `NEVER` if it has none of them."""
+        found = np.full(self.groups, NEVER)
+        np.minimum.at(found, self.of_file[some], self.census.number[some])
         return found
 
     @cached_property

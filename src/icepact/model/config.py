@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from icepact.model.policy import Money, Options
+from icepact.model.prices import DEFAULT_PRESET, Prices
 from icepact.model.sizes import OptionalSize
 
 
@@ -70,6 +71,9 @@ class Config(BaseModel):
     policy: Options = Field(default_factory=Options, description="Options for all tables.")
     policies: Path | None = Field(default=None, description="A policy file: wishes by table.")
     budgets: Budgets = Field(default_factory=Budgets, description="Hourly budgets of namespaces and of the fleet.")
+    prices: Prices = Field(
+        default_factory=lambda: Prices.of(DEFAULT_PRESET), description="What work costs: a preset, or one with changes."
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

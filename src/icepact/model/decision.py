@@ -6,7 +6,8 @@ from functools import cached_property
 from typing import Any
 
 from icepact.model.health import Health, Place
-from icepact.model.plan import NO_GAIN, Cost, Gain, Tier
+from icepact.model.plan import NO_GAIN, Cost, Gain
+from icepact.model.tier import Tier
 
 _FREE = Cost(seconds=0.0, baseline_seconds=0.0, copied_bytes=0, encoded_bytes=0, requests=0)
 

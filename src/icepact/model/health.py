@@ -142,6 +142,10 @@ class Place:
     """When something was last committed to it that is still there; null if that is not known any more."""
     compacted_at: Mapping[str, datetime] = field(default_factory=dict)
     """When it was last compacted, by tier."""
+    small_since: datetime | None = None
+    """When the oldest of its small files was committed; null if there are none, or that is not known any more."""
+    time: Any = None
+    """The value of the partition field that is over a time; null if there is none, text if it is null there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

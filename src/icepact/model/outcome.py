@@ -29,15 +29,33 @@ class GroupOutcome:
     """Work of all its units, added up."""
     method_reason: str = ""
     """Why this method; if it is not the planned one, why that could not do it."""
+    units: int = 0
+    """Of these the method's tasks were made."""
+    predicted_files: int = 0
+    predicted_bytes: int = 0
+    predicted_rows: int | None = None
+    """Rows that were expected to remain; null if nobody asked."""
     predicted_seconds: float = 0.0
+    predicted_seconds_low: float = 0.0
+    predicted_seconds_high: float = 0.0
     baseline_seconds: float = 0.0
-    """Predicted from the start values alone: what earlier runs teach is measured against this."""
+    """Predicted from the start values alone."""
+    planned_copied_bytes: int = 0
+    planned_encoded_bytes: int = 0
+    """Bytes of inputs, as the plan took them to be copied or encoded: what seconds were predicted from."""
+    predicted_money: float = 0.0
+    money: float = 0.0
+    """Of the work that was measured; storage of the inputs until they expire only if they were replaced."""
     copied_bytes: int = 0
     """Bytes of row groups that were copied as they were."""
     encoded_bytes: int = 0
     """Bytes of row groups that were encoded anew."""
     requests: int = 0
     """Requests to an object store."""
+    write_requests: int = 0
+    """Those of them that write."""
+    requests_counted: bool = False
+    """False if the method or the store does not tell of all of them."""
     transferred_bytes: int = 0
     """Bytes that passed through the tasks, in either direction."""
 
@@ -78,7 +96,21 @@ class Outcome:
     copied_bytes: int = 0
     encoded_bytes: int = 0
     requests: int = 0
+    write_requests: int = 0
     transferred_bytes: int = 0
+    work_seconds: float = 0.0
+    """Work of all groups, added up."""
+    output_files: int = 0
+    output_bytes: int = 0
+    predicted_files: int = 0
+    """What the plan predicted, here and below, of the groups that were written."""
+    predicted_bytes: int = 0
+    predicted_seconds: float = 0.0
+    predicted_seconds_low: float = 0.0
+    predicted_seconds_high: float = 0.0
+    predicted_money: float = 0.0
+    money: float = 0.0
+    currency: str = ""
     error: str | None = None
 
     def __post_init__(self) -> None:

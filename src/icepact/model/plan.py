@@ -1,7 +1,7 @@
 """The plan: an immutable tuple of typed steps, and the reason for everything left out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from typing import Any, TypeAlias
@@ -11,9 +11,11 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 from icepact.model.budget import Limit, Resource
 from icepact.model.histogram import Histogram
 from icepact.model.policy import Policy
+from icepact.model.prices import DEFAULT_PRESET, Prices
 from icepact.model.sizes import format_size
 from icepact.model.table import DataFile, DeleteFile
-from icepact.model.words import counted
+from icepact.model.tier import Tier
+from icepact.model.words import counted, money, seconds
 
 
 class Method(StrEnum):
@@ -23,27 +25,24 @@ class Method(StrEnum):
     SPARK = "spark"
 
 
-class Tier(StrEnum):
-    """How deep a rewrite goes."""
-
-    MINOR = "minor"
-    """Small files."""
-    MAJOR = "major"
-    """Small files, and those that deletes apply to."""
-    FULL = "full"
-    """Everything."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unit:
     """The work of one Spark task: inputs that become one output file."""
 
     files: tuple[DataFile, ...]
+    predicted: int | None = None
+    """Bytes of its output, if the table has taught that they are not as many as those of the inputs; deleted rows count
+    as if they stayed."""
 
     @property
     def bytes(self) -> int:
         """Bytes of all inputs."""
         return sum(f.size for f in self.files)
+
+    @property
+    def predicted_bytes(self) -> int:
+        """Bytes of its output, deleted rows included."""
+        return self.bytes if self.predicted is None else self.predicted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,12 +57,37 @@ class Cost:
     encoded_bytes: int
     requests: int
     """To an object store."""
+    write_requests: int = 0
+    """Those of them that write."""
+    seconds_low: float = 0.0
+    seconds_high: float = 0.0
+    """Between these two the seconds are, nine times out of ten; wide as long as little is known."""
+    compute_money: float = 0.0
+    request_money: float = 0.0
+    storage_money: float = 0.0
+    """Of what is replaced, until it expires."""
     money: float = 0.0
-    """All of it, in the currency of the prices: compute, requests, and storage of what is replaced until it expires."""
+    """All of it, in the currency of the prices."""
+    money_low: float = 0.0
+    money_high: float = 0.0
+
+    @property
+    def read_requests(self) -> int:
+        """Requests that read."""
+        return self.requests - self.write_requests
+
+    def part(self, share: float) -> "Cost":
+        """Of a part of the group, by its share of the bytes."""
+        parts: dict[str, Any] = {name: _share_of(getattr(self, name), share) for name in self.__slots__}
+        return replace(self, **parts)
 
     def to_dict(self) -> dict[str, int | float]:
         """The cost as it is printed with `--json`."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {**{name: getattr(self, name) for name in self.__slots__}, "read_requests": self.read_requests}
+
+
+def _share_of(value: float, share: float) -> float:
+    return int(value * share) if isinstance(value, int) else round(value * share, 9)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,6 +137,8 @@ class RewriteFiles:
     """Delete records that apply to the inputs and are applied on the way."""
     tier: Tier = Tier.MINOR
     gain: Gain = NO_GAIN
+    predicted_rows: int | None = None
+    """Rows that are expected to remain; null if nobody asked."""
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -143,6 +169,7 @@ class RewriteFiles:
             "delete_records": self.delete_records,
             "predicted_files": self.predicted_files,
             "predicted_bytes": self.predicted_bytes,
+            "predicted_rows": self.predicted_rows,
             "units": [[f.path for f in unit.files] for unit in self.units],
         }
 
@@ -176,8 +203,16 @@ class Prediction:
     output_files: int
     output_bytes: int
     delete_records: int
+    seconds: float = 0.0
+    """Of work on one core."""
+    seconds_low: float = 0.0
+    seconds_high: float = 0.0
+    money: float = 0.0
+    """In the currency of the plan's prices."""
+    money_low: float = 0.0
+    money_high: float = 0.0
 
-    def to_dict(self) -> dict[str, int]:
+    def to_dict(self) -> dict[str, int | float]:
         """The prediction as it is printed with `--json`."""
         return {name: getattr(self, name) for name in self.__slots__}
 
@@ -217,6 +252,8 @@ class Plan:
     """The same as predicted."""
     budget: tuple[Limit, ...] = ()
     """What limited it."""
+    prices: Prices = field(default_factory=lambda: Prices.of(DEFAULT_PRESET))
+    """By which money was counted, and will be when the run ends."""
 
     @property
     def paced(self) -> bool:
@@ -236,6 +273,7 @@ class Plan:
             "histogram": {"before": self.sizes_before.to_list(), "after": self.sizes_after.to_list()},
             "complete": self.complete,
             "budget": [limit.to_dict() for limit in self.budget],
+            "prices": self.prices.model_dump(),
         }
 
     def to_json(self) -> bytes:
@@ -256,6 +294,10 @@ class Plan:
                 f"{p.files_before:,} -> {p.files_after:,} data files: {counted(p.input_files, 'file')} "
                 f"({format_size(p.input_bytes)}) become {p.output_files:,} in {counted(len(self.steps), 'group')}"
                 + (f", {counted(p.delete_records, 'delete record')} applied" if p.delete_records else "")
+            )
+            lines.append(
+                f"about {seconds(p.seconds)} of work ({seconds(p.seconds_low)} to {seconds(p.seconds_high)}), "
+                f"{money(p.money, self.prices.currency)}"
             )
         else:
             lines.append("nothing to do")

@@ -16,10 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from icepact.model.amoro import AMORO_PREFIX, SHARE, translated
-from icepact.model.durations import OptionalSeconds
+from icepact.model.durations import OptionalSeconds, format_duration
 from icepact.model.errors import BadInput
 from icepact.model.schedules import Schedule
 from icepact.model.sizes import READS_SIZES, OptionalSize, format_size
+from icepact.model.tier import Tier
 from icepact.model.weights import OptionalWeights, PriorityWeights
 
 PROPERTY_PREFIX = "icepact."
@@ -35,6 +36,7 @@ class Strategy(StrEnum):
 
     SMALL_FILES = "small-files"
     DELETES = "deletes"
+    TIME_SERIES = "time-series"
 
 
 class MethodWish(StrEnum):
@@ -98,6 +100,24 @@ class Options(BaseModel):
     max_fragment_ratio: Annotated[
         float | None,
         Field(ge=0, description="Delete files over data files above it make a partition a candidate for `deletes`."),
+    ] = None
+    tier: Annotated[Tier | None, Field(description="How deep: minor leaves deletes alone, full takes everything.")] = (
+        None
+    )
+    minor_trigger_files: Annotated[int | None, Field(ge=2, description="So many small files are merged at once.")] = (
+        None
+    )
+    minor_trigger_interval: Annotated[
+        OptionalSeconds, Field(description="After this time two small files are merged, too.")
+    ] = None
+    full_trigger_interval: Annotated[
+        OptionalSeconds, Field(description="After this time everything is rewritten, if anything was written.")
+    ] = None
+    closed_after: Annotated[
+        OptionalSeconds, Field(description="Without a commit for this time a partition of a time series is closed.")
+    ] = None
+    time_column: Annotated[
+        str | None, Field(min_length=1, description="The column whose partitions follow each other in time.")
     ] = None
     max_group_size: Annotated[OptionalSize, Field(description="Bytes that are rewritten as one group.")] = None
     max_group_files: Annotated[int | None, Field(ge=2, description="Files that are rewritten as one group.")] = None
@@ -175,6 +195,17 @@ class Policy:
     max_file_count_per_partition: int
     max_delete_ratio: float
     max_fragment_ratio: float
+    tier: Tier | None
+    """Null for what the strategy says."""
+    minor_trigger_files: int
+    minor_trigger_interval: float
+    """Seconds."""
+    full_trigger_interval: float | None
+    """Seconds; null for never."""
+    closed_after: float
+    """Seconds."""
+    time_column: str | None
+    """Null for the one that a partition field is made of."""
     max_group_size: int
     """Bytes."""
     max_group_files: int
@@ -254,7 +285,8 @@ def plain(value: Any) -> Any:
 
 _ADDED_LATER = (
     *("codec", "compression_level", "recode", "row_group_size", "row_group_rows", "min_row_group_size"),
-    *("min_page_rows", "max_fragment_ratio"),
+    *("min_page_rows", "max_fragment_ratio", "tier", "minor_trigger_files", "minor_trigger_interval"),
+    *("full_trigger_interval", "closed_after", "time_column"),
 )
 """Options that are younger than the first fingerprints: at their default they do not change them."""
 
@@ -351,6 +383,8 @@ def resolve(
         values, sources = settle(names, [*above, _from_amoro(properties, target), *below])
     values["target_file_size"], sources["target_file_size"] = _target(values, sources, properties)
     _settle_sizes(values, sources)
+    if values["strategy"] == Strategy.TIME_SERIES and sources["job_order"] == "default":
+        values["job_order"] = JobOrder.OLDEST
     return Policy(**values, sources=sources)
 
 
@@ -368,12 +402,15 @@ def _given(level: Options) -> dict[str, Any]:
     return {name: value for name in level.model_fields_set if (value := getattr(level, name)) is not None}
 
 
+_LENGTHS: Mapping[str, Any] = {"minor_trigger_interval": "1h", "closed_after": "24h"}
 _DEFAULTS = Options(
     strategy=Strategy.SMALL_FILES,
     min_input_files=5,
     max_file_count_per_partition=10_000,
     max_delete_ratio=0.1,
     max_fragment_ratio=0.1,
+    minor_trigger_files=12,
+    **_LENGTHS,
     max_group_size=50 * 1024**3,
     max_group_files=10_000,
     job_order=JobOrder.MOST_GAIN,
@@ -423,4 +460,5 @@ _NAMELESS = frozenset({"request", "default", "table default"})
 
 def defaults() -> Mapping[str, Any]:
     """The built-in defaults, for documentation."""
-    return {k: v for k, v in _DEFAULTS.model_dump(mode="json").items() if v is not None}
+    values = {k: v for k, v in _DEFAULTS.model_dump(mode="json").items() if v is not None}
+    return {k: format_duration(v) if k in _LENGTHS else v for k, v in values.items()}

@@ -65,5 +65,7 @@ class Written:
     encoded_bytes: int = 0
     requests: int = 0
     """To an object store."""
+    write_requests: int = 0
+    """Those of them that write."""
     transferred_bytes: int = 0
     """Bytes that passed through the tasks, where the method counts them."""

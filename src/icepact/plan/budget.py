@@ -8,7 +8,6 @@ files than it removes.
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import floor
 from typing import Any, assert_never
 
 from icepact.model.budget import Limit, Resource
@@ -144,33 +143,26 @@ class _Group:
                 size += file.size
         if len(files) < 2 and not any(f.deletes for f in files):
             return None
-        return self.piece(number, (Unit(files=tuple(files)),))
+        predicted = None if unit.predicted is None else round(unit.predicted * size / max(1, unit.bytes))
+        return self.piece(number, (Unit(files=tuple(files), predicted=predicted),))
 
     def shrunk(self, units: tuple[Unit, ...]) -> RewriteFiles:
         """The group with these units only; what it costs falls with its bytes."""
         if units == self.step.units:
             return self.step
-        step, cost = self.step, self.step.cost
+        step = self.step
         files = [f for u in units for f in u.files]
         size = sum(f.size for f in files)
-        outputs = sum(outputs_of(u.bytes, self._policy) for u in units)
+        outputs = sum(outputs_of(u.predicted_bytes, self._policy) for u in units)
         share = size / self._bytes
         saved = gain_of(files, outputs, self._deletes)
         return replace(
             step,
             units=units,
-            cost=replace(
-                cost,
-                seconds=floor(cost.seconds * share * 1000) / 1000,
-                baseline_seconds=floor(cost.baseline_seconds * share * 1000) / 1000,
-                copied_bytes=int(cost.copied_bytes * share),
-                encoded_bytes=int(cost.encoded_bytes * share),
-                requests=int(cost.requests * share),
-                money=cost.money * share,
-            ),
+            cost=step.cost.part(share),
             gain=replace(saved, scan_seconds=round(sum(self.gain(u.files) for u in units), 6)),
             predicted_files=outputs,
-            predicted_bytes=size,
+            predicted_bytes=sum(u.predicted_bytes for u in units),
             delete_records=delete_records(files, self._deletes),
         )
 

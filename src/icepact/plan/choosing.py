@@ -4,8 +4,10 @@ from datetime import datetime
 
 from icepact.model.health import Place
 from icepact.model.policy import Policy
+from icepact.model.tier import Tier
 from icepact.plan.strategies.choice import Choice, Which
 from icepact.plan.strategies.table import STRATEGIES
+from icepact.plan.tiers import FEWEST, full_is_owed
 
 
 def choose_files(place: Place, policy: Policy, now: datetime) -> Choice:
@@ -16,7 +18,21 @@ def choose_files(place: Place, policy: Policy, now: datetime) -> Choice:
         return Choice(which=Which.NONE, reason="refused: a file is live more than once in this snapshot")
     if policy.rewrite_all:
         return Choice(which=Which.ALL, reason="rewrite-all was asked for")
-    if place.settled_by is not None:
+    choice = _as_deep_as_asked(STRATEGIES[policy.strategy](place, policy, now), place, policy)
+    deeper = choice.which is Which.ALL and full_is_owed(place)
+    if place.settled_by is not None and not deeper:
         reason = f"nothing was written since the run that made snapshot {place.settled_by}"
         return Choice(which=Which.NONE, reason=reason)
-    return STRATEGIES[policy.strategy](place, policy, now)
+    return choice
+
+
+def _as_deep_as_asked(choice: Choice, place: Place, policy: Policy) -> Choice:
+    match policy.tier:
+        case Tier.FULL if full_is_owed(place):
+            return Choice(which=Which.ALL, reason="a full rewrite was asked for")
+        case Tier.MINOR if choice.which not in (Which.NONE, Which.SMALL):
+            if place.facts.small_files >= FEWEST:
+                return Choice(which=Which.SMALL, reason=f"{choice.reason}; only small files were asked for")
+            return Choice(which=Which.NONE, reason=f"{choice.reason}, but only small files were asked for")
+        case _:
+            return choice

@@ -9,16 +9,14 @@ from pydantic_core import from_json
 
 from icepact.model.plan import Cost, Method, Unit
 from icepact.model.policy import MethodWish, Policy
-from icepact.model.rates import Rates
+from icepact.model.prices import Prices
+from icepact.model.rates import Effort, Rates
 from icepact.model.schema import primitive_types
 from icepact.model.sizes import format_size
 from icepact.model.table import DataFile, DeleteFile, DeleteKind, Pinned, TableState
+from icepact.model.words import seconds
 
 _NOT_WRITTEN = ("variant", "geometry", "geography", "unknown", "timestamp_ns", "timestamptz_ns", "time")
-_FOOTER_REQUESTS = 2
-"""Requests for an input: its footer, and its bytes."""
-_OUTPUT_REQUESTS = 4
-"""Requests for an output: begin, end, the last part, and looking at it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,24 +28,59 @@ class Chosen:
     reason: str
 
 
-def choose(state: TableState, units: Sequence[Unit], policy: Policy, rates: Rates, *, regroup: bool) -> Chosen:
+def choose(
+    state: TableState,
+    units: Sequence[Unit],
+    policy: Policy,
+    rates: Rates,
+    prices: Prices,
+    *,
+    regroup: bool,
+    outputs: int | None = None,
+) -> Chosen:
     """The cheapest method that is allowed; what the user asked for comes first."""
     files = [f for unit in units for f in unit.files]
-    copied = sum(_copied(f, state.deletes, policy) for f in files)
-    against = why_not_assembled(state, regroup=regroup) or _odd_files(files)
-    total = sum(f.size for f in files)
-    return cheapest(state, policy, rates, against, files=len(files), units=len(units), bytes=total, copied=copied)
+    copied = sum(copied_bytes(f, state.deletes, policy) for f in files)
+    return cheapest(
+        state,
+        policy,
+        rates,
+        prices,
+        against=why_not_assembled(state, regroup=regroup) or _odd_files(files),
+        files=len(files),
+        units=len(units),
+        copied=copied,
+        encoded=sum(f.size for f in files) - copied,
+        outputs=outputs,
+    )
 
 
 def cheapest(
-    pin: Pinned, policy: Policy, rates: Rates, against: str | None, *, files: int, units: int, bytes: int, copied: int
+    pin: Pinned,
+    policy: Policy,
+    rates: Rates,
+    prices: Prices,
+    *,
+    against: str | None,
+    files: int,
+    units: int,
+    copied: int,
+    encoded: int,
+    outputs: int | None = None,
 ) -> Chosen:
     """The same from counts alone. `against` says why row groups cannot be assembled."""
     costs = {
-        Method.ASSEMBLE: cost_of(
-            Method.ASSEMBLE, files=files, units=units, copied=copied, encoded=bytes - copied, rates=rates
-        ),
-        Method.SPARK: cost_of(Method.SPARK, files=files, units=units, copied=0, encoded=bytes, rates=rates),
+        method: cost_of(
+            method,
+            files=files,
+            units=units,
+            copied=copied,
+            encoded=encoded,
+            rates=rates,
+            prices=prices,
+            outputs=outputs,
+        )
+        for method in Method
     }
     if against is not None:
         return Chosen(method=Method.SPARK, cost=costs[Method.SPARK], reason=against)
@@ -59,14 +92,50 @@ def cheapest(
         return Chosen(method=asked, cost=costs[asked], reason="as asked")
     best = min(Method, key=lambda method: (costs[method].seconds, list(Method).index(method)))
     other = next(method for method in Method if method is not best)
-    reason = f"about {_seconds(costs[best])} of work, {_seconds(costs[other])} by {other}"
+    reason = f"about {seconds(costs[best].seconds)} of work, {seconds(costs[other].seconds)} by {other}"
     if costs[best].copied_bytes:
         reason += f"; {format_size(costs[best].copied_bytes)} can be copied"
     return Chosen(method=best, cost=costs[best], reason=reason)
 
 
-def _seconds(cost: Cost) -> str:
-    return f"{cost.seconds:.1f} s" if cost.seconds < 10 else f"{cost.seconds:,.0f} s"
+def cost_of(
+    method: Method,
+    *,
+    files: int,
+    units: int,
+    copied: int,
+    encoded: int,
+    rates: Rates,
+    prices: Prices,
+    outputs: int | None = None,
+) -> Cost:
+    """What a method takes for so many inputs, units, and bytes that can be copied or must be encoded.
+
+    `outputs` are as many as units, if they are not given. Prices are those for the table (`Prices.for_table`).
+    """
+    if method is Method.SPARK:  # it copies nothing
+        copied, encoded = 0, copied + encoded
+    effort = Effort(units=units, files=files, copied=copied, encoded=encoded)
+    work = rates.seconds(method, effort)
+    reads, writes = rates.requests(method, files=files, outputs=units if outputs is None else outputs)
+    asked, kept = prices.requests(reads=reads, writes=writes), prices.storage(copied + encoded)
+    compute = prices.compute(work.seconds)
+    return Cost(
+        seconds=round(work.seconds, 3),
+        baseline_seconds=round(rates.baseline(method, effort), 3),
+        copied_bytes=copied,
+        encoded_bytes=encoded,
+        requests=reads + writes,
+        write_requests=writes,
+        seconds_low=round(work.low, 3),
+        seconds_high=round(work.high, 3),
+        compute_money=round(compute, 9),
+        request_money=round(asked, 9),
+        storage_money=round(kept, 9),
+        money=round(compute + asked + kept, 9),
+        money_low=round(prices.compute(work.low) + asked + kept, 9),
+        money_high=round(prices.compute(work.high) + asked + kept, 9),
+    )
 
 
 def why_not_assembled(pin: Pinned, *, regroup: bool) -> str | None:
@@ -95,27 +164,12 @@ def _unspeakable(value: Any) -> bool:
     return value in ("NaN", "Infinity", "-Infinity") or (isinstance(value, float) and not isfinite(value))
 
 
-def cost_of(method: Method, *, files: int, units: int, copied: int, encoded: int, rates: Rates) -> Cost:
-    """What a method is predicted to take for so much work."""
-    speed = rates.of(method)
-    seconds = (
-        units * speed.seconds_per_unit
-        + files * speed.seconds_per_file
-        + copied / speed.copied_per_second
-        + encoded / speed.encoded_per_second
-    )
-    return Cost(
-        seconds=round(seconds * speed.correction, 3),
-        baseline_seconds=round(seconds, 3),
-        copied_bytes=copied,
-        encoded_bytes=encoded,
-        requests=_FOOTER_REQUESTS * files + _OUTPUT_REQUESTS * units,
-    )
-
-
-def _copied(file: DataFile, deletes: Sequence[DeleteFile], policy: Policy) -> int:
+def copied_bytes(file: DataFile, deletes: Sequence[DeleteFile], policy: Policy) -> int:
     """Bytes of the row groups that are probably copied: large enough, and few deletes touch few of them."""
     starts = file.row_groups or (0,)
+    if len(starts) == 1 and not file.deletes:
+        whole = file.size - starts[0]
+        return whole if whole >= policy.min_row_group_size and not policy.recode else 0
     sizes = [end - start for start, end in zip(starts, (*starts[1:], file.size), strict=True)]
     large = [size for size in sizes if size >= policy.min_row_group_size]
     if not large or policy.recode:

@@ -2,20 +2,24 @@
 
 Best fit by falling size up to the target and a tenth, then the smallest units are joined while both are
 small and still fit; then the files are dealt out anew into as many units, so that tasks take equally long.
+Sizes are those that files will have in the outputs: where a table has taught that merging makes them smaller, more
+of them go into a unit.
 What this guarantees (all property-tested):
 
 - every file is in exactly one unit, and the result depends on nothing but the files and the policy;
 - no unit is above the largest output or the limits of a group, except a lone file that is so by itself;
 - units are within half and twice their average, except lone files and the last unit;
-- packing the units' outputs again joins nothing: the fixed point.
+- packing the units' outputs again, as they are, joins nothing: the fixed point.
 
 The last two do not hold where `max_group_files` cuts a unit short.
 """
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
+from operator import attrgetter
+from typing import NamedTuple
 
 from icepact.model.plan import Unit
 from icepact.model.policy import Policy
@@ -25,18 +29,37 @@ OVERFILL = 1.1
 """How far above the target a unit may be filled, to spare a tiny remainder."""
 
 
-def pack(files: Sequence[DataFile], policy: Policy) -> tuple[Unit, ...]:
+class Scale(NamedTuple):
+    """How large files are once they are merged."""
+
+    ratio: float
+    """No file gets smaller than this share of it."""
+    size: Callable[[DataFile], int]
+    """Bytes of a file's share of an output."""
+
+
+AS_IT_IS = Scale(ratio=1.0, size=attrgetter("size"))
+
+
+def pack(files: Sequence[DataFile], policy: Policy, scale: Scale = AS_IT_IS) -> tuple[Unit, ...]:
     """Units, largest first; the last one is what remained."""
-    falling = sorted(files, key=lambda f: (-f.size, f.path))
-    packed = pack_sizes([f.size for f in falling], policy)
-    return tuple(Unit(files=tuple(sorted((falling[at] for at in unit), key=reading_order))) for unit in packed)
+    sized = sorted(((scale.size(f), f) for f in files), key=lambda pair: (-pair[0], pair[1].path))
+    packed = pack_sizes([size for size, _ in sized], policy, scale.ratio)
+    return tuple(as_one(sorted((sized[at][1] for at in unit), key=reading_order), scale) for unit in packed)
 
 
-def pack_sizes(sizes: Sequence[int], policy: Policy) -> list[list[int]]:
+def pack_sizes(sizes: Sequence[int], policy: Policy, ratio: float = 1.0) -> list[list[int]]:
     """The same for sizes alone, given in falling order: units as indexes."""
-    bins = _balanced(_join_smallest(_best_fit(sizes, policy), policy), sizes, policy)
+    limits = _Limits(policy, ratio)
+    bins = _balanced(_join_smallest(_best_fit(sizes, limits), limits), sizes, limits)
     bins.sort(key=lambda b: (-b.size, b.files[0]))
     return [b.files for b in bins]
+
+
+def as_one(files: Sequence[DataFile], scale: Scale) -> Unit:
+    """These files as one unit."""
+    predicted = None if scale is AS_IT_IS else sum(map(scale.size, files))
+    return Unit(files=tuple(files), predicted=predicted)
 
 
 def outputs_of(size: int, policy: Policy) -> int:
@@ -49,6 +72,17 @@ def reading_order(file: DataFile) -> tuple[int, str]:
     return file.sequence_number, file.path
 
 
+class _Limits:
+    """What a unit may hold, in bytes of outputs."""
+
+    def __init__(self, policy: Policy, ratio: float) -> None:
+        self.small = policy.min_file_size
+        self.files = policy.max_group_files
+        # a group's limit is about inputs; where outputs are smaller than that, so is what is left of it
+        self.largest = min(policy.max_file_size, int(policy.max_group_size * min(1.0, ratio)))
+        self.capacity = min(self.largest, int(policy.target_file_size * OVERFILL))
+
+
 class _Bin:
     """A unit that is being filled: indexes of files."""
 
@@ -59,32 +93,26 @@ class _Bin:
         self.size = size
 
 
-def _largest(policy: Policy) -> int:
-    """Bytes that a unit of several files may have."""
-    return min(policy.max_file_size, policy.max_group_size)
-
-
-def _best_fit(sizes: Sequence[int], policy: Policy) -> list[_Bin]:
+def _best_fit(sizes: Sequence[int], limits: _Limits) -> list[_Bin]:
     """Best fit with a sorted list of free room: n log n, where a plain first fit is quadratic."""
-    capacity = _capacity(policy)
     bins: list[_Bin] = []
     room: list[tuple[int, int]] = []  # (free bytes, bin number), ascending
     for file, size in enumerate(sizes):
         at = bisect_left(room, (size, 0))
         if at == len(room):
             bins.append(_Bin(file, size))
-            insort(room, (capacity - size, len(bins) - 1))
+            insort(room, (limits.capacity - size, len(bins) - 1))
             continue
         free, number = room.pop(at)
         chosen = bins[number]
         chosen.files.append(file)
         chosen.size += size
-        if len(chosen.files) < policy.max_group_files:
+        if len(chosen.files) < limits.files:
             insort(room, (free - size, number))
     return bins
 
 
-def _join_smallest(bins: Sequence[_Bin], policy: Policy) -> list[_Bin]:
+def _join_smallest(bins: Sequence[_Bin], limits: _Limits) -> list[_Bin]:
     """Join the two smallest units while both are small and fit together."""
     heap = [(b.size, b.files[0], b) for b in bins]
     heapify(heap)
@@ -92,10 +120,10 @@ def _join_smallest(bins: Sequence[_Bin], policy: Policy) -> list[_Bin]:
     while len(heap) > 1:
         entry = heappop(heap)
         first, second = entry[2], heap[0][2]
-        if second.size >= policy.min_file_size or first.size + second.size > _largest(policy):
+        if second.size >= limits.small or first.size + second.size > limits.largest:
             heappush(heap, entry)
             break
-        if len(first.files) + len(second.files) <= policy.max_group_files:
+        if len(first.files) + len(second.files) <= limits.files:
             heappop(heap)
             first.files += second.files
             first.size += second.size
@@ -108,7 +136,7 @@ def _join_smallest(bins: Sequence[_Bin], policy: Policy) -> list[_Bin]:
     return [*full, *(entry[2] for entry in heap)]
 
 
-def _balanced(bins: list[_Bin], sizes: Sequence[int], policy: Policy) -> list[_Bin]:
+def _balanced(bins: list[_Bin], sizes: Sequence[int], limits: _Limits) -> list[_Bin]:
     """The same files in as many units of about equal size; the units as they are if that would leave a small one.
 
     Largest file first, each into the emptiest unit. A small unit could be joined in the next run: the fixed
@@ -126,11 +154,6 @@ def _balanced(bins: list[_Bin], sizes: Sequence[int], policy: Policy) -> list[_B
         heappush(heap, (size + sizes[file], number))
     spread = max(b.size for b in dealt) - min(b.size for b in dealt)
     before = max(b.size for b in bins) - min(b.size for b in bins)
-    fits = all(len(b.files) <= policy.max_group_files and b.size <= _capacity(policy) for b in dealt)
-    large = min(b.size for b in dealt) >= policy.min_file_size
+    fits = all(len(b.files) <= limits.files and b.size <= limits.capacity for b in dealt)
+    large = min(b.size for b in dealt) >= limits.small
     return dealt if fits and large and spread < before else bins
-
-
-def _capacity(policy: Policy) -> int:
-    """Bytes up to which units are filled."""
-    return min(_largest(policy), int(policy.target_file_size * OVERFILL))

@@ -7,15 +7,17 @@ from datetime import datetime
 
 from icepact.model.budget import Limit, run_limits
 from icepact.model.health import Health, Place
-from icepact.model.plan import Before, LeftOut, Plan, Prediction, RewriteFiles, Unit
+from icepact.model.plan import Before, LeftOut, Method, Plan, Prediction, RewriteFiles, Unit
 from icepact.model.policy import Policy
+from icepact.model.prices import DEFAULT_PRESET, Prices
 from icepact.model.rates import Rates
 from icepact.model.table import DataFile, TableState, delete_records, signature
 from icepact.plan.budget import within_budget
 from icepact.plan.choosing import choose_files
+from icepact.plan.expected import Expected
 from icepact.plan.gain import gain_of
-from icepact.plan.methods import choose
-from icepact.plan.packing import outputs_of, pack, reading_order
+from icepact.plan.methods import Chosen, choose
+from icepact.plan.packing import AS_IT_IS, Scale, as_one, outputs_of, pack, reading_order
 from icepact.plan.sizes import sizes_after
 from icepact.plan.strategies.choice import Choice, Which
 
@@ -28,6 +30,35 @@ class _Verdict:
     left_out: tuple[LeftOut, ...] = ()
 
 
+class _Known:
+    """What is known for one plan: the table, what is wanted, what work takes and costs, and what will come of it."""
+
+    def __init__(self, state: TableState, policy: Policy, rates: Rates, prices: Prices, now: datetime) -> None:
+        self.state = state
+        self.policy = policy
+        self.rates = rates
+        self.prices = prices.for_table(state.properties)
+        self.now = now
+        self.expected = Expected(state, policy, rates)
+        self.learned = any(rates.ratio(method) != 1.0 for method in Method)
+
+    def method(self, units: Sequence[Unit], *, spread: int, outputs: int | None = None) -> Chosen:
+        """How units are rewritten best."""
+        return choose(self.state, units, self.policy, self.rates, self.prices, regroup=spread > 0, outputs=outputs)
+
+    def foreseen(self, step: RewriteFiles) -> RewriteFiles:
+        """A step with the rows that remain, and bytes of those alone."""
+        rows, remaining = sum(f.rows for f in step.files), self.expected.rows(step.files)
+        size = round(step.predicted_bytes * remaining / rows) if rows else step.predicted_bytes
+        return replace(step, predicted_rows=remaining, predicted_bytes=size)
+
+    def scale(self, files: Sequence[DataFile], *, spread: int) -> Scale:
+        """How large files are in outputs, by the method that is likely to rewrite them."""
+        if not self.learned or not files:
+            return AS_IT_IS
+        return self.expected.scale(self.method([Unit(files=tuple(files))], spread=spread).method)
+
+
 def make_plan(
     health: Health,
     state: TableState,
@@ -35,6 +66,7 @@ def make_plan(
     rates: Rates | None = None,
     *,
     now: datetime,
+    prices: Prices | None = None,
     set_aside: Mapping[str, str] | None = None,
     budget: Sequence[Limit] | None = None,
 ) -> Plan:
@@ -42,18 +74,19 @@ def make_plan(
 
     `state` needs to have only the files of the places that are chosen. `set_aside` says by a group's signature why it
     is not tried now. `budget` is all that limits the plan; if not given, what the policy allows a run on one core.
+    Without `prices` those of the default preset are taken.
     """
-    rates = rates or Rates()
+    known = _Known(state, policy, rates or Rates(), prices or Prices.of(DEFAULT_PRESET), now)
     budget = tuple(run_limits(policy, cores=1) if budget is None else budget)
     groups: list[RewriteFiles] = []
     left_out: list[LeftOut] = []
     for place in health.places:
-        verdict = _judge(state, policy, rates, place, now)
+        verdict = _judge(known, place)
         groups.extend(verdict.groups)
         left_out.extend(verdict.left_out)
     groups, aside = _without(groups, state, set_aside or {})
     steps, cut = within_budget(groups, state.deletes, policy, budget)
-    numbered = tuple(replace(step, group_id=f"g{n:04d}") for n, step in enumerate(steps, start=1))
+    numbered = tuple(replace(step, group_id=f"g{n:04d}") for n, step in enumerate(map(known.foreseen, steps), start=1))
     before = Before(files=health.facts.data_files, rows=health.facts.rows, bytes=health.facts.bytes)
     return Plan(
         table=state.table,
@@ -72,6 +105,7 @@ def make_plan(
         sizes_before=health.histogram,
         sizes_after=sizes_after(health.histogram, numbered, policy),
         budget=budget,
+        prices=known.prices,
     )
 
 
@@ -92,9 +126,10 @@ def _without(
     return tried, left_out
 
 
-def _judge(state: TableState, policy: Policy, rates: Rates, place: Place, now: datetime) -> _Verdict:
+def _judge(known: _Known, place: Place) -> _Verdict:
     """Candidates of one place, packed; refused, settled and useless work is left out with its reason."""
-    choice = choose_files(place, policy, now)
+    state, policy = known.state, known.policy
+    choice = choose_files(place, policy, known.now)
     files = [file for key in place.keys for file in state.by_partition.get(key, ())]
     twice = sorted({f.path for f in files} & state.live_twice)
     if twice:
@@ -102,7 +137,7 @@ def _judge(state: TableState, policy: Policy, rates: Rates, place: Place, now: d
     if choice.which is Which.NONE:
         return _left(place, choice.reason)
     chosen = [f for f in files if choice.which.takes(small=f.size < policy.min_file_size, touched=bool(f.deletes))]
-    groups = tuple(_groups(state, policy, rates, place, chosen, choice))
+    groups = tuple(_groups(known, place, chosen, choice))
     if not groups:
         return _left(place, f"packing would not leave fewer files ({choice.reason})")
     taken = {f.path for g in groups for f in g.files}
@@ -121,28 +156,28 @@ def _left(place: Place, reason: str) -> _Verdict:
     return _Verdict(left_out=(entry,))
 
 
-def _groups(
-    state: TableState, policy: Policy, rates: Rates, place: Place, chosen: Sequence[DataFile], choice: Choice
-) -> Iterator[RewriteFiles]:
+def _groups(known: _Known, place: Place, chosen: Sequence[DataFile], choice: Choice) -> Iterator[RewriteFiles]:
     """Groups of one place that leave fewer files or remove delete records."""
+    state, policy = known.state, known.policy
+    scale = known.scale(chosen, spread=place.spread)
     if place.spread:
         # cut only where a group may not be larger: every further group leaves one more small file in each partition
         lone = [Unit(files=(f,)) for f in sorted(chosen, key=reading_order)]
         batches: list[tuple[Unit, ...]] = [
-            (Unit(files=tuple(f for unit in batch for f in unit.files)),) for batch in _batches(lone, policy)
+            (as_one(tuple(f for unit in batch for f in unit.files), scale),) for batch in _batches(lone, policy)
         ]
     else:
-        units = [u for u in pack(chosen, policy) if policy.rewrite_all or _useful(u)]
+        units = [u for u in pack(chosen, policy, scale) if policy.rewrite_all or _useful(u)]
         batches = list(_batches(units, policy))
     for units_of_group in batches:
         files = [f for u in units_of_group for f in u.files]
-        size = sum(f.size for f in files)
-        predicted = sum(outputs_of(u.bytes, policy) for u in units_of_group)
+        size = sum(u.predicted_bytes for u in units_of_group)
+        predicted = sum(outputs_of(u.predicted_bytes, policy) for u in units_of_group)
         if place.spread:
             predicted = max(place.spread, math.ceil(size / policy.target_file_size))
         if predicted >= len(files) and not any(f.deletes for f in files) and not policy.rewrite_all:
             continue
-        method = choose(state, units_of_group, policy, rates, regroup=place.spread > 0)
+        method = known.method(units_of_group, spread=place.spread, outputs=predicted)
         yield RewriteFiles(
             group_id="",
             partition=place.name,
@@ -192,4 +227,10 @@ def _predict(before: Before, state: TableState, steps: Sequence[RewriteFiles]) -
         output_files=outputs,
         output_bytes=sum(step.predicted_bytes for step in steps),
         delete_records=delete_records((f for step in steps for f in step.files), state.deletes),
+        seconds=round(sum(step.cost.seconds for step in steps), 3),
+        seconds_low=round(sum(step.cost.seconds_low for step in steps), 3),
+        seconds_high=round(sum(step.cost.seconds_high for step in steps), 3),
+        money=round(sum(step.cost.money for step in steps), 9),
+        money_low=round(sum(step.cost.money_low for step in steps), 9),
+        money_high=round(sum(step.cost.money_high for step in steps), 9),
     )

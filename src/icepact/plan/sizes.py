@@ -23,7 +23,7 @@ def _outputs(step: RewriteFiles, policy: Policy) -> Iterator[int]:
     for unit in step.units:
         read += unit.bytes
         until = step.predicted_bytes * read // total if total else 0
-        yield from _parts(until - done, outputs_of(unit.bytes, policy))
+        yield from _parts(until - done, outputs_of(unit.predicted_bytes, policy))
         done = until
 
 

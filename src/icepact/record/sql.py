@@ -170,6 +170,7 @@ class SqlStore(Counted):
         table: str | None = None,
         limit: int = 100,
         open_only: bool = False,
+        worked_only: bool = False,
         outcomes: bool = True,
     ) -> Sequence[RunRecord]:
         """The newest runs first."""
@@ -178,6 +179,8 @@ class SqlStore(Counted):
             wanted = wanted.where(RUNS.c.table_name == table)
         if open_only:
             wanted = wanted.where(RUNS.c.status.in_(_OPEN))
+        if worked_only:
+            wanted = wanted.where(RUNS.c.status.not_in([*_OPEN, Status.NOTHING_TO_DO.value]))
         wanted = wanted.order_by(RUNS.c.started_at.desc(), RUNS.c.run_id.desc()).limit(limit)
         with self._reading() as connection:
             rows = connection.execute(wanted).all() if connection else []

@@ -58,10 +58,11 @@ class RecordStore(Protocol):
         table: str | None = None,
         limit: int = 100,
         open_only: bool = False,
+        worked_only: bool = False,
         outcomes: bool = True,
     ) -> Sequence[RunRecord]:
         """The newest runs on a catalog, or on one of its tables; newest first, and without outcomes if nobody needs
-        them."""
+        them. `worked_only` leaves out those that go on, or had nothing to do."""
         ...
 
     def recent(self, *, catalog: str, since: datetime) -> Sequence[RunRecord]:

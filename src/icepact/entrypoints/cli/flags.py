@@ -10,7 +10,7 @@ import typer
 from icepact.model.policy import Options, options
 
 PLANNING = (
-    *("strategy", "target_file_size", "min_file_size", "max_file_size", "min_input_files"),
+    *("strategy", "tier", "time_column", "target_file_size", "min_file_size", "max_file_size", "min_input_files"),
     *("max_files", "max_bytes", "max_cost", "max_duration", "max_cost_per_hour", "max_bytes_per_hour", "job_order"),
     *("where", "branch", "enabled", "rewrite_all"),
     *("method", "codec", "compression_level", "recode", "row_group_size", "row_group_rows"),

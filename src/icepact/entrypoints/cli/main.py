@@ -234,6 +234,19 @@ def runs(
     session.renderer.runs(session.compactor().runs(table, limit=limit, open_only=open_only))
 
 
+@app.command()
+def costs(
+    context: typer.Context,
+    table: Annotated[str | None, typer.Argument(help="Only this table.")] = None,
+    limit: Annotated[int, typer.Option(help="Only the newest so many runs.")] = 100,
+) -> None:
+    """Show what runs cost, next to what was predicted."""
+    session: Session = context.obj
+    if limit < 1:
+        raise BadInput("--limit must be at least 1")
+    session.renderer.costs(session.compactor().costs(table, limit=limit))
+
+
 Run = Annotated[str, typer.Argument(help="A run, as `icepact runs` names it.", show_default=False)]
 RunOption = Annotated[str | None, typer.Option("--run", help="A run, as `icepact runs` names it.", show_default=False)]
 

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from icepact.entrypoints.cli.fleet_lines import fleet_line, fleet_table, visit_line
 from icepact.entrypoints.cli.pictures import BLOCKS, LETTERS, partition_bars, size_bars
+from icepact.model.costs import Costs
 from icepact.model.fleet import Ended, Fleet, Round, Visit
 from icepact.model.health import Health
 from icepact.model.outcome import Outcome
@@ -24,7 +25,7 @@ from icepact.model.progress import UnitDone
 from icepact.model.recovery import Checked, Swept
 from icepact.model.run import RunRecord, Status
 from icepact.model.sizes import format_size
-from icepact.model.words import counted
+from icepact.model.words import counted, money, seconds
 
 SHOWN_PARTITIONS = 12
 _SECONDS_UNSEEN = 2.0
@@ -177,6 +178,8 @@ class Renderer:
             work = f"{format_size(o.encoded_bytes)} encoded anew"
             work += f", {o.requests:,} requests to the store" if o.requests else ""
             facts.add_row("row groups", f"{format_size(o.copied_bytes)} copied", work)
+            foreseen = f"{seconds(o.predicted_seconds)}, {money(o.predicted_money, o.currency)} predicted"
+            facts.add_row("work", f"{seconds(o.work_seconds)}, {money(o.money, o.currency)}", foreseen)
             self.out.print(facts)
         for group in o.groups:
             if not group.committed:
@@ -235,6 +238,24 @@ class Renderer:
                 *(str(o.get("seconds", "")), files),
             )
         self.out.print(table if runs else "no runs yet")
+
+    def costs(self, found: Sequence[Costs]) -> None:
+        """What runs cost, next to what was predicted."""
+        if self.as_json:
+            self.document({"costs": [entry.to_dict() for entry in found]})
+            return
+        table = _table("table", "method", "runs", "files", "bytes", "seconds", "within", "error", "money", "per TB")
+        for entry in found:
+            was, real, off = entry.predicted, entry.actual, entry.error
+            table.add_row(
+                *(escape(entry.table), entry.method, f"{entry.runs:,}", f"{was.files:,} : {real.files:,}"),
+                *(f"{format_size(was.bytes)} : {format_size(real.bytes)}", f"{was.seconds:,.1f} : {real.seconds:,.1f}"),
+                *(_percent(entry.coverage), f"{_percent(off.files)} {_percent(off.bytes)} {_percent(off.seconds)}"),
+                *(f"{was.money:.6f} : {money(real.money, entry.currency)}", _per_tb(entry)),
+            )
+        self.out.print(table if found else "no runs yet")
+        if found:
+            self.out.print("predicted : actual; errors are medians over runs, of files, bytes and seconds", style="dim")
 
     def tables(self, names: Sequence[str]) -> None:
         """Names of tables."""
@@ -372,6 +393,14 @@ def _told(name: str, value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"
+
+
+def _per_tb(entry: Costs) -> str:
+    return "-" if entry.money_per_tb is None else money(entry.money_per_tb, entry.currency)
+
+
 def _grid() -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim")
@@ -383,6 +412,6 @@ def _grid() -> Table:
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for i, column in enumerate(columns):
-        left = i == 0 or column in {"table", "status", "started"}
+        left = i == 0 or column in {"table", "status", "started", "method"}
         table.add_column(column, justify="left" if left else "right", no_wrap=column in {"run", "started"})
     return table

@@ -56,6 +56,7 @@ def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: Dele
         copied_bytes=outputs.copied_bytes,
         encoded_bytes=outputs.encoded_bytes,
         requests=after.requests - before.requests,
+        write_requests=after.writes - before.writes,
         transferred_bytes=after.bytes_read + after.bytes_written - before.bytes_read - before.bytes_written,
         seconds=time.monotonic() - started,
     )

@@ -127,6 +127,7 @@ class UnitReport:
     copied_bytes: int = 0
     encoded_bytes: int = 0
     requests: int = 0
+    write_requests: int = 0
     transferred_bytes: int = 0
     """Bytes that passed through the task, in either direction."""
     seconds: float = 0.0

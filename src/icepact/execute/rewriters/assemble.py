@@ -191,6 +191,7 @@ class AssembleRewriter:
             copied_bytes=report.copied_bytes,
             encoded_bytes=report.encoded_bytes,
             requests=report.requests,
+            write_requests=report.write_requests,
             transferred_bytes=report.transferred_bytes,
         )
 

@@ -36,6 +36,7 @@ class UnitResult:
     copied_bytes: int = 0
     encoded_bytes: int = 0
     requests: int = 0
+    write_requests: int = 0
     transferred_bytes: int = 0
     """Bytes that passed through the tasks, in either direction, where the method counts them."""
 
@@ -81,5 +82,6 @@ class Rewriter(Protocol):
 
 def largest_output(unit: Unit, policy: Policy) -> int:
     """The maximum; for a lone input above it, an equal share of the fewest pieces below the maximum."""
-    pieces = math.ceil(unit.bytes / policy.max_file_size)
-    return min(policy.max_file_size, int(unit.bytes / pieces * LEEWAY)) if pieces > 1 else policy.max_file_size
+    pieces = math.ceil(unit.predicted_bytes / policy.max_file_size)
+    equal = int(unit.predicted_bytes / max(1, pieces) * LEEWAY)
+    return min(policy.max_file_size, equal) if pieces > 1 else policy.max_file_size

@@ -13,7 +13,7 @@ Messages name paths and error codes, never keys, tokens or signed addresses.
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from icepact.model.errors import IcepactError, PermanentError, TemporaryError
@@ -66,6 +66,8 @@ class Traffic:
     """Bytes that left this process."""
     bytes_copied: int = 0
     """Bytes that the store or the kernel copied without passing them through this process."""
+    writes: int = field(default=0, compare=False)
+    """Requests that write, which stores charge more for."""
 
     def __add__(self, other: "Traffic") -> "Traffic":
         return Traffic(
@@ -73,6 +75,7 @@ class Traffic:
             bytes_read=self.bytes_read + other.bytes_read,
             bytes_written=self.bytes_written + other.bytes_written,
             bytes_copied=self.bytes_copied + other.bytes_copied,
+            writes=self.writes + other.writes,
         )
 
 
@@ -83,9 +86,9 @@ class Meter:
         self._lock = threading.Lock()
         self._traffic = Traffic()
 
-    def add(self, *, requests: int = 0, read: int = 0, written: int = 0, copied: int = 0) -> None:
-        """Count something that happened."""
-        more = Traffic(requests=requests, bytes_read=read, bytes_written=written, bytes_copied=copied)
+    def add(self, *, requests: int = 0, read: int = 0, written: int = 0, copied: int = 0, writes: int = 0) -> None:
+        """Count something that happened; `writes` are among the requests."""
+        more = Traffic(requests=requests, bytes_read=read, bytes_written=written, bytes_copied=copied, writes=writes)
         with self._lock:
             self._traffic += more
 

@@ -40,6 +40,7 @@ BODY_ATTEMPTS = 4
 """How often a body that breaks off is asked for; botocore repeats only what fails before the body."""
 _BODY_STEP = MIB
 _TOKEN = "icepact-write"
+_WRITING = ("PUT", "POST")
 _counting = threading.local()
 
 
@@ -308,10 +309,10 @@ class Calls:
             _counting.meter = None
 
 
-def _count(**_: object) -> None:
+def _count(request: Any = None, **_: object) -> None:
     """Called by botocore before each attempt to send, in the thread that sends."""
     if meter := getattr(_counting, "meter", None):
-        meter.add(requests=1)
+        meter.add(requests=1, writes=int(getattr(request, "method", "") in _WRITING))
 
 
 def _translated(

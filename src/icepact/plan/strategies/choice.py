@@ -6,7 +6,7 @@ from enum import StrEnum
 import numpy as np
 
 from icepact.model.census import Flags
-from icepact.model.plan import Tier
+from icepact.model.tier import Tier
 
 
 class Which(StrEnum):

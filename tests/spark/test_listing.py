@@ -1,0 +1,79 @@
+"""Files of some partitions, listed from the manifests that have any, are those that a whole scan finds."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from icepact import Compactor
+from icepact.iceberg.census import read_census
+from icepact.model.census import Census
+from icepact.model.table import DataFile, TableState
+from tests.support.messy import equality_delete
+
+
+def census_of_head(compactor: Compactor, name: str) -> Census:
+    table = compactor._lake.table(name)
+    table.refresh()
+    pin = table.pinned("main")
+    return read_census(table, pin, known=lambda paths: {}, keep=lambda sheets, live: None)
+
+
+def told(state: TableState, files: list[DataFile]) -> list[tuple[object, ...]]:
+    """Everything about files, with their deletes by name."""
+    named = [(*f[:-1], sorted(state.deletes[i].key for i in f.deletes)) for f in files]
+    return sorted(named, key=str)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_the_files_of_some_partitions_are_those_of_a_scan(
+    compactor: Compactor, spark: SparkSession, namespace: str, version: int
+) -> None:
+    name = f"{namespace}.t"
+    spark.sql(
+        f"CREATE TABLE {name} (id bigint, day date, kind string) USING iceberg PARTITIONED BY (day, kind)"
+        f" TBLPROPERTIES ('format-version' = '{version}', 'write.delete.mode' = 'merge-on-read',"
+        " 'commit.manifest-merge.enabled' = 'false')"
+    )
+    for number in range(4):
+        spark.range(100 * number, 100 * number + 100).selectExpr(
+            "id",
+            "if(id % 9 = 0, null, date_add(date'2026-01-01', cast(id % 3 as int))) AS day",
+            "concat('k', id % 2) AS kind",
+        ).writeTo(name).option("fanout-enabled", "true").append()
+    spark.sql(f"DELETE FROM {name} WHERE id % 10 = 3")
+    if version == 2:
+        keys = [{"id": 21}, {"id": 111}]
+        equality_delete(spark, f"local.{name}", keys, columns=["id"], partition="day=2026-01-01/kind=k1")
+    census = census_of_head(compactor, name)
+    whole = compactor._lake.table(name).pin(branch="main")
+    assert len(census.places) == 8
+    for some in (census.places[:1], census.places[2:5], census.places):
+        listed = compactor._lake.table(name).listed(census, frozenset(some))
+        expected = [f for key in some for f in whole.by_partition[key]]
+        assert told(listed, list(listed.files)) == told(whole, expected)
+        assert any(f.deletes for f in listed.files) or len(some) == 1
+
+
+def test_nothing_is_read_for_no_partition(compactor: Compactor, spark: SparkSession, namespace: str) -> None:
+    name = f"{namespace}.t"
+    spark.sql(f"CREATE TABLE {name} (id bigint) USING iceberg")
+    spark.range(10).writeTo(name).append()
+    state = compactor._lake.table(name).listed(census_of_head(compactor, name), frozenset())
+    assert (list(state.files), list(state.deletes)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "of", ["cast(id % 2 as boolean)", "cast(id % 2 as decimal(9,2))", "cast(cast(id % 2 as string) as binary)"]
+)
+def test_partition_values_of_every_type_find_their_files(
+    compactor: Compactor, spark: SparkSession, namespace: str, of: str
+) -> None:
+    name = f"{namespace}.t"
+    kind = of.removesuffix(")").rsplit(" as ", 1)[1]
+    spark.sql(f"CREATE TABLE {name} (id bigint, p {kind}) USING iceberg PARTITIONED BY (p)")
+    spark.range(20).selectExpr("id", f"{of} AS p").writeTo(name).option("fanout-enabled", "true").append()
+    census = census_of_head(compactor, name)
+    assert len(census.places) == 2
+    for place in census.places:
+        state = compactor._lake.table(name).listed(census, frozenset([place]))
+        assert {(f.spec_id, f.partition) for f in state.files} == {place}
+        assert state.files

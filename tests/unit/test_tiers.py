@@ -1,0 +1,168 @@
+"""Tiers: what is due by what there is and by the clock; and the strategy that lives by it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from icepact.assess.health import assess
+from icepact.model.census import census_of
+from icepact.model.errors import BadInput
+from icepact.model.plan import Plan
+from icepact.model.policy import Policy
+from icepact.model.table import DataFile, DeleteKind, LastRun, PartitionSpec, SpecField
+from icepact.model.tier import Tier
+from icepact.plan.choosing import choose_files
+from icepact.plan.planner import make_plan
+from icepact.plan.strategies.choice import Which
+from icepact.plan.tiers import due
+from tests.support.planning import NOW
+from tests.support.states import MB, attach, data_file, delete_file, make_policy, make_state
+
+BY_DAY = {1: PartitionSpec(spec_id=1, fields=(SpecField(name="day", transform="day", source="ts"),))}
+
+
+def moment(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
+def state(files: list[DataFile], deletes: Any = (), *, committed: Mapping[int, datetime], **given: Any) -> Any:
+    """A table whose snapshots were committed at these times."""
+    made = make_state(files, deletes, specs=given.pop("specs", BY_DAY), **given)
+    return replace(made, moments=sorted((number, moment(at)) for number, at in committed.items()))
+
+
+def place(files: list[DataFile], policy: Policy, *, ago: timedelta, clocks: Any = None, deletes: Any = ()) -> Any:
+    table = state(attach(files, deletes), deletes, committed={1: NOW - ago, 2: NOW - ago})
+    [found] = assess(census_of(table), policy, clocks={"day=d1": clocks or {}}).places
+    return found
+
+
+def small(count: int) -> list[DataFile]:
+    return [data_file(f"s{n}", MB) for n in range(count)]
+
+
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("count", "ago", "clocks", "which"),
+    [
+        (12, MINUTE, {}, Which.SMALL),
+        (11, MINUTE, {}, Which.NONE),
+        (2, 59 * MINUTE, {}, Which.NONE),
+        (2, HOUR, {}, Which.SMALL),
+        (1, 99 * HOUR, {}, Which.NONE),
+        (2, 99 * HOUR, {"minor": NOW - 30 * MINUTE}, Which.NONE),
+        (2, 99 * HOUR, {"full": NOW - 30 * MINUTE}, Which.NONE),
+        (2, 99 * HOUR, {"minor": NOW - HOUR}, Which.SMALL),
+    ],
+)
+def test_minor_is_due_by_number_or_by_time(count: int, ago: timedelta, clocks: Any, which: Which) -> None:
+    policy = make_policy()
+    assert due(place(small(count), policy, ago=ago, clocks=clocks), policy, NOW).which is which
+
+
+def test_major_comes_before_minor_and_minor_before_full() -> None:
+    policy = make_policy(full_trigger_interval="1h")
+    deletes = [delete_file("eq", DeleteKind.EQUALITY, records=3 * MB)]
+    assert due(place(small(12), policy, ago=HOUR, deletes=deletes), policy, NOW).which.tier is Tier.MAJOR
+    assert due(place(small(12), policy, ago=HOUR), policy, NOW).which is Which.SMALL
+    assert due(place(small(1), policy, ago=HOUR), policy, NOW).which is Which.ALL
+
+
+@pytest.mark.parametrize(
+    ("last", "written", "which"),
+    [
+        (None, 5, Which.ALL),
+        (3, 5, Which.NONE),  # nothing was written since
+        (25, 5, Which.ALL),
+        (23, 5, Which.NONE),  # not yet
+    ],
+)
+def test_full_is_due_after_its_interval_if_anything_was_written(last: int | None, written: int, which: Which) -> None:
+    policy = make_policy(full_trigger_interval="24h")
+    clocks = {} if last is None else {"full": NOW - last * HOUR}
+    assert due(place(small(1), policy, ago=written * HOUR, clocks=clocks), policy, NOW).which is which
+
+
+def test_without_an_interval_nothing_is_ever_due_for_full() -> None:
+    assert due(place(small(1), make_policy(), ago=999 * HOUR), make_policy(), NOW).which is Which.NONE
+
+
+def test_a_tier_that_is_asked_for_bounds_the_depth() -> None:
+    deletes = [delete_file("eq", DeleteKind.EQUALITY, records=3 * MB)]
+    for tier, which in (("minor", Which.SMALL), ("major", Which.SMALL_OR_TOUCHED), ("full", Which.ALL)):
+        policy = make_policy(tier=tier)
+        assert choose_files(place(small(6), policy, ago=HOUR, deletes=deletes), policy, NOW).which is which
+    policy = make_policy(tier="minor")
+    assert choose_files(place(small(1), policy, ago=HOUR, deletes=deletes), policy, NOW).which is Which.NONE
+
+
+def planned(files: list[DataFile], policy: Policy, *, committed: Mapping[int, datetime], clocks: Any = None) -> Plan:
+    table = state(files, committed=committed)
+    health = assess(census_of(table), policy, clocks=clocks or {})
+    return make_plan(health, table, policy, now=NOW)
+
+
+def series(day: str, number: int, count: int) -> list[DataFile]:
+    return [data_file(f"{day}-{number}-{n}", 100 * MB, partition=(day,), sequence_number=number) for n in range(count)]
+
+
+def test_open_partitions_of_a_time_series_get_minor_work_and_closed_ones_everything_once() -> None:
+    policy = make_policy(strategy="time-series", target_file_size="512MB", min_file_size="64MB")
+    files = [*series("2026-01-01", 2, 4), *series("2025-12-30", 1, 4)]
+    committed = {1: NOW - timedelta(days=2), 2: NOW - HOUR}
+    plan = planned(files, policy, committed=committed)
+    assert [(s.partition, s.tier, len(s.files)) for s in plan.steps] == [("day=2025-12-30", Tier.FULL, 4)]
+    [left] = plan.left_out
+    assert left.reason.startswith("still open: last commit on 2026-01-01 11:00 UTC")
+    again = planned(files, policy, committed=committed, clocks={"day=2025-12-30": {"full": NOW}})
+    assert again.steps == ()
+    assert {e.reason for e in again.left_out if "2025" in e.partition} == {
+        "closed, and rewritten fully since the last commit"
+    }
+
+
+def test_late_data_opens_a_closed_partition_again() -> None:
+    policy = make_policy(strategy="time-series")
+    files = [*series("2025-12-30", 1, 3), *series("2025-12-30", 2, 1)]
+    clocks = {"day=2025-12-30": {"full": NOW - timedelta(days=3)}}
+    plan = planned(files, policy, committed={1: NOW - timedelta(days=9), 2: NOW - timedelta(days=2)}, clocks=clocks)
+    assert [s.tier for s in plan.steps] == [Tier.FULL]
+
+
+def test_closed_partitions_come_oldest_first() -> None:
+    policy = make_policy(strategy="time-series")
+    files = [*series("2025-12-02", 2, 9), *series("2025-12-01", 1, 4)]
+    plan = planned(files, policy, committed={1: NOW - timedelta(days=9), 2: NOW - timedelta(days=8)})
+    assert [s.partition for s in plan.steps] == ["day=2025-12-01", "day=2025-12-02"]
+
+
+def test_a_table_that_is_not_partitioned_by_time_is_asked_about() -> None:
+    by_region = {1: PartitionSpec(spec_id=1, fields=(SpecField(name="day", transform="identity", source="day"),))}
+    table = state(small(6), committed={1: NOW}, specs=by_region)
+    policy = make_policy(strategy="time-series")
+    with pytest.raises(BadInput, match="with time_column"):
+        make_plan(assess(census_of(table), policy), table, policy, now=NOW)
+    policy = make_policy(strategy="time-series", time_column="day")
+    assert make_plan(assess(census_of(table), policy), table, policy, now=NOW).left_out
+
+
+def test_settled_places_are_still_owed_a_full_rewrite() -> None:
+    policy = make_policy(strategy="time-series")
+    last = LastRun(
+        layout=policy.fingerprint,
+        snapshot_id=99,
+        own_sequence_numbers=frozenset({2}),
+        pinned_sequence_number=1,
+    )
+    table = state(series("2025-12-30", 1, 4), committed={1: NOW - timedelta(days=9)}, last_run=last)
+    owed = make_plan(assess(census_of(table), policy), table, policy, now=NOW)
+    assert [s.tier for s in owed.steps] == [Tier.FULL]
+    clocks = {"day=2025-12-30": {"full": NOW - timedelta(days=1)}}
+    paid = make_plan(assess(census_of(table), policy, clocks=clocks), table, policy, now=NOW)
+    assert paid.steps == ()
