@@ -44,7 +44,8 @@ def look_around(means: Means, names: Sequence[str], *, by: RankBy, limits: Seque
             found.append(summary_of(*judged(means, name, Options())))
         except Exception as error:
             failed.append(NotLooked(table=name, reason=_said(error)))
-    return Fleet(tables=rank(found, by=by, limits=limits), failed=failed, budget=tuple(limits))
+    ranked = rank(found, by=by, limits=limits)
+    return Fleet(tables=ranked, failed=failed, budget=tuple(limits), currency=means.prices.currency)
 
 
 def go_round(means: Means, fleet: Fleet, *, dry_run: bool, told: Told) -> Iterator[Visit]:

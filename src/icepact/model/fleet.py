@@ -123,6 +123,8 @@ class Fleet:
     failed: Sequence[NotLooked] = ()
     budget: tuple[Limit, ...] = ()
     """For all of them together."""
+    currency: str = ""
+    """Of the prices."""
     warnings: Sequence[str] = ()
 
     @property
@@ -146,6 +148,7 @@ class Fleet:
                 "seconds": round(sum(s.seconds for s in chosen), 3),
                 "money": round(sum(s.money for s in chosen), 6),
             },
+            "currency": self.currency,
             "warnings": list(self.warnings),
         }
 

@@ -3,10 +3,9 @@
 from rich.markup import escape
 from rich.table import Table
 
-from icepact.model.budget import format_money
 from icepact.model.fleet import Ended, Fleet, Visit
 from icepact.model.sizes import format_size
-from icepact.model.words import counted
+from icepact.model.words import counted, money
 
 
 def fleet_table(fleet: Fleet, limit: int) -> Table:
@@ -24,7 +23,7 @@ def fleet_table(fleet: Fleet, limit: int) -> Table:
     for entry in shown:
         s = entry.summary
         work = (f"{s.input_files:,}", format_size(s.input_bytes), f"{s.gain_seconds:.2g} s", f"{s.seconds:.2g} s")
-        price = [format_money(s.money) if s.input_files else ""] if priced else []
+        price = [money(s.money, fleet.currency) if s.input_files else ""] if priced else []
         table.add_row(
             *(str(entry.rank), escape(s.table), f"{s.score:g}", f"{s.small_files:,}", f"{s.delete_records:,}"),
             *(work if s.input_files else ("", "", "", "")),
@@ -42,11 +41,11 @@ def fleet_line(fleet: Fleet) -> str:
     if not chosen:
         return f"{tables}; nothing to do"
     size = format_size(sum(s.input_bytes for s in chosen))
-    money = sum(s.money for s in chosen)
+    price = sum(s.money for s in chosen)
     return (
         f"{tables}; worth doing: {len(chosen):,} with {counted(sum(s.input_files for s in chosen), 'file')} ({size}), "
         f"about {sum(s.seconds for s in chosen):,.2g} s of work on one core"
-        + (f" and {format_money(money)} in money" if money else "")
+        + (f" and {money(price, fleet.currency)}" if price else "")
     )
 
 
