@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from bench.cold_start import cold_health
 from bench.encoding import encoding
+from bench.fleet import fleet
 from bench.million import million
 from bench.pinning import pinning
 from bench.result import Result, keep
@@ -37,6 +38,7 @@ BENCHMARKS = (
     Benchmark("savings", savings),
     Benchmark("memory", task_memory),
     Benchmark("encoding", encoding),
+    Benchmark("fleet", fleet),
 )
 REWRITE = "rewrite"
 SAFETY = "safety"

@@ -142,6 +142,7 @@ def _context(memory: int) -> TaskContext:
         bloom_bytes=1024**2,
         copy_floor=8 * 1024**2,
         fewest_page_rows=2000,
+        batch_rows=MOST_ROWS,
         task_memory=memory,
     )
     return TaskContext(

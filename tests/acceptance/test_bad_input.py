@@ -36,6 +36,15 @@ CASES = {
     "too many commits": (["plan", "db.events", "--max-commits", "1000"], "max_commits: Input should be less than"),
     "report into a folder": (["health", "db.events", "--html", "."], "'.' is a folder: name a file"),
     "report into no folder": (["health", "db.events", "--html", "absent/x.html"], "there is no folder 'absent'"),
+    "plan into a folder": (["plan", "db.events", "--out", "."], "'.' is a folder: name a file"),
+    "no plan to apply": (["apply"], "no plan is given: write icepact apply FILE"),
+    "plan that is not there": (["apply", "absent.json"], "plan absent.json cannot be read: No such file"),
+    "unknown ranking": (["fleet", "--by", "beauty"], "unknown ranking 'beauty'; there is: worth, health"),
+    "not a pattern": (["fleet", "db..events"], "'db..events' is not a pattern"),
+    "negative budget of a fleet": (["fleet", "--max-cost", "-1"], "max_cost: Input should be greater than 0"),
+    "no tables wanted": (["fleet", "--limit", "0"], "--limit must be at least 1"),
+    "bad budget of a round": (["run", "--max-bytes", "much"], "max_bytes: 'much' is not a size"),
+    "round without policies": (["run", "db.*"], "no policy file is given: write icepact run --policy FILE"),
     "unknown run to resume": (["resume", "r-0"], "there is no run r-0 on catalog local: `icepact runs` lists them"),
     "unknown run to cancel": (["cancel", "r-0"], "there is no run r-0 on catalog local"),
     "no run to verify": (["verify", "db.events"], "no run is given: write --run"),
@@ -61,6 +70,38 @@ def test_one_line_and_nothing_started(icepact: Run, warehouse: Path, case: str) 
     assert answer.err.count("\n") == 1, answer.err
     assert answer.err.startswith("icepact: ")
     assert message in answer.err
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ("what?", "plan.json is not a saved plan: `icepact plan TABLE --out FILE` writes one"),
+        ('{"table": "db.events"}', "plan.json is not a saved plan"),
+        (
+            '{"kind": "icepact-plan", "format": 99, "icepact": "7.0.0"}',
+            "plan.json was saved by icepact 7.0.0 in format 99, and this one knows up to 1: plan again",
+        ),
+        (
+            '{"kind": "icepact-plan", "format": 1, "icepact": "0.0.1", "plan": {}}',
+            "is damaged, or was saved by another",
+        ),
+    ],
+)
+def test_a_file_that_is_no_plan_of_ours(icepact: Run, tmp_path: Path, document: str, message: str) -> None:
+    (tmp_path / "plan.json").write_text(document)
+    answer = icepact("apply", "plan.json", "--yes", cwd=tmp_path, env=NO_JAVA)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.count("\n") == 1
+    assert message in answer.err
+
+
+def test_a_pattern_that_matches_nothing_is_a_warning(icepact: Run, tmp_path: Path) -> None:
+    answer = icepact("fleet", "nope.*", cwd=tmp_path, env=NO_JAVA)
+    assert (answer.code, answer.err) == (0, "warning: nope.* matches no table\n")
+    (tmp_path / "lake.yaml").write_text("rules: [{match: typo.*, suspend: true}]")
+    answer = icepact("run", "nope.*", "--policy", "lake.yaml", "--json", cwd=tmp_path, env=NO_JAVA)
+    assert answer.code == 0
+    assert answer.json["warnings"] == ["lake.yaml:1: typo.* matches no table", "nope.* matches no table"]
 
 
 @pytest.mark.parametrize(

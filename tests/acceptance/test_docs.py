@@ -277,11 +277,16 @@ def test_the_examples_compact_what_they_say(played: dict[str, Any]) -> None:
     assert "no table shop.returns" in said["docs/library.md"]
 
 
-@pytest.mark.parametrize("document", ["health", "plan", "compact", "runs", "costs", "cleanup"])
+@pytest.mark.parametrize("document", ["health", "plan", "compact", "runs", "costs", "cleanup", "fleet"])
 def test_every_json_field_is_documented(played: dict[str, Any], document: str) -> None:
     text = (DOCS / "cli.md").read_text().split(f"\n### {document}\n")[1].split("\n### ")[0]
     missing = [name for name in played["fields"][document] if f"`{name}`" not in text]
     assert missing == []
+
+
+_ABOUT_ORDERS = frozenset(
+    f"docs/{page}.md" for page in ("budgets", "cli", "configuration", "fleet", "plans", "policies")
+)
 
 
 def _play(script: Path) -> None:
@@ -296,7 +301,7 @@ def _play(script: Path) -> None:
         os.chdir(folder)
         if page not in variables:
             variables[page] = {}
-            if page in {"docs/budgets.md", "docs/cli.md", "docs/configuration.md", "docs/policies.md"}:
+            if page in _ABOUT_ORDERS:
                 _make_orders()
         out = io.StringIO()
         with contextlib.redirect_stdout(out):

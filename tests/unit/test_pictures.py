@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from icepact.entrypoints.cli.main import _guarded
-from icepact.entrypoints.cli.outputs import file_to_write, write_file
 from icepact.entrypoints.cli.pictures import BLOCKS, LETTERS, SHOWN_PARTITIONS, Ink, partition_bars, size_bars
 from icepact.entrypoints.cli.render import Renderer
+from icepact.entrypoints.outputs import file_to_write, write_file
 from icepact.model.errors import BadInput
 from icepact.model.plan import Plan
 from tests.support.reports import messy, reported
@@ -88,6 +88,18 @@ def test_a_place_that_cannot_be_written_is_refused_before_spark_starts(
     assert message in (err := capsys.readouterr().err)
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_written_whole_leaves_what_was_there(tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text("before")
+    (tmp_path / "link.html").symlink_to(file)
+    with pytest.raises(UnicodeEncodeError):
+        write_file(tmp_path / "link.html", "half of it \ud800")
+    assert file.read_text() == "before"
+    write_file(tmp_path / "link.html", "after")
+    assert file.read_text() == "after"
+    assert {path.name: path.is_symlink() for path in tmp_path.iterdir()} == {"report.html": False, "link.html": True}
 
 
 def test_a_file_that_vanished_from_under_us_is_one_line(tmp_path: Path) -> None:

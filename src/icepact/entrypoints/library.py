@@ -1,17 +1,22 @@
 """The library: `from icepact import Compactor`."""
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from importlib.metadata import version
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from icepact.entrypoints.wiring import catalog_of, load_config, policies_of, spark_settings, store_of
+from icepact.entrypoints.outputs import file_to_write, write_file
+from icepact.entrypoints.wiring import catalog_of, load_config, policies_of, read_text, spark_settings, store_of
 from icepact.iceberg.catalogs import embedded_exists, embedded_has
 from icepact.iceberg.names import parse_levels, show_name, table_parts
+from icepact.model.budget import fleet_limits
 from icepact.model.config import Catalog
-from icepact.model.errors import BadInput, CommitUnknown, TableNotFound
+from icepact.model.errors import BadInput, TableNotFound
+from icepact.model.patterns import parse_pattern
 from icepact.model.policies import unmatched
 from icepact.model.policy import options
 from icepact.model.progress import Progress, Silent
@@ -24,13 +29,15 @@ if TYPE_CHECKING:
     from icepact.maintain.memory import Memory
     from icepact.model.costs import Costs
     from icepact.model.decision import Judgement
+    from icepact.model.fleet import Fleet, Round, Visit
     from icepact.model.health import Health
     from icepact.model.lessons import Lessons
     from icepact.model.outcome import Outcome
     from icepact.model.plan import Plan
-    from icepact.model.policies import Rule, TablePolicy
+    from icepact.model.policies import Policies, Rule, TablePolicy
     from icepact.model.recovery import Checked, Swept
     from icepact.model.run import RunRecord
+    from icepact.model.saved import SavedPlan
     from icepact.plan.strategies.table import Choose
     from icepact.record.store import RecordStore
 
@@ -110,11 +117,28 @@ class Compactor:
             raise BadInput("where: only `plan` knows which files have rows that match")
         return look(self._means(table), table, request)
 
-    def apply(self, plan: "Plan", *, progress: Progress | None = None) -> "Outcome":
-        """Carry out a plan."""
+    def apply(self, plan: "Plan | SavedPlan", *, progress: Progress | None = None) -> "Outcome":
+        """Carry out a plan. Of a saved one, groups with inputs that changed since are refused."""
         from icepact.maintain.applying import apply
+        from icepact.maintain.saved import apply_saved
+        from icepact.model.saved import SavedPlan
 
+        if isinstance(plan, SavedPlan):
+            return apply_saved(self._means(plan.plan.table), plan, progress or Silent())
         return apply(self._lake, plan, self._store, progress or Silent())
+
+    def save_plan(self, plan: "Plan", path: str | PathLike[str]) -> None:
+        """Write a plan into a file, whole or not at all; one that is there already is overwritten."""
+        from icepact.model.saved import SavedPlan, saved_text
+
+        saved = SavedPlan(plan=plan, made_at=datetime.now(UTC), icepact=version("icepact"))
+        write_file(file_to_write(path), saved_text(saved))
+
+    def load_plan(self, path: str | PathLike[str]) -> "SavedPlan":
+        """A plan from a file, for `apply`."""
+        from icepact.model.saved import parse_saved
+
+        return parse_saved(read_text(Path(path), "plan"), str(path))
 
     def compact(self, table: str, *, progress: Progress | None = None, **given: Any) -> "Outcome":
         """Plan and carry out in one; a run on this table that died is carried on with first."""
@@ -133,7 +157,75 @@ class Compactor:
 
     def unmatched(self) -> "Sequence[Rule]":
         """Rules of the policy file that match no table of the catalog."""
-        return unmatched(self._policies, self._catalog.name, [parse_levels(name) for name in self.tables()])
+        return self._unmatched(self.tables())
+
+    def _unmatched(self, tables: Sequence[str]) -> "Sequence[Rule]":
+        return unmatched(self._policies, self._catalog.name, [parse_levels(name) for name in tables])
+
+    # -- fleet ------------------------------------------------------------------------------------
+
+    def fleet(
+        self,
+        pattern: str | None = None,
+        *,
+        by: str = "worth",
+        max_cost: float | None = None,
+        max_bytes: str | int | None = None,
+        max_files: int | None = None,
+        told: Callable[[str, int], None] | None = None,
+    ) -> "Fleet":
+        """Rank the tables of the catalog, or those that a pattern means, and choose within a budget for all of them.
+
+        `told` is called before each look, with the table's name and how many there are. Nothing is written.
+        """
+        from icepact.model.fleet import Fleet, rank_by
+
+        meant = None if pattern is None else parse_pattern(pattern)
+        limits = fleet_limits(options({"max_cost": max_cost, "max_bytes": max_bytes, "max_files": max_files}))
+        order = rank_by(by)
+        everything = self.tables()
+        names = [n for n in everything if meant is None or meant.matches(self._catalog.name, parse_levels(n))]
+        warnings = [f"{rule.place}: {rule.pattern.text} matches no table" for rule in self._unmatched(everything)]
+        if meant is not None and not names:
+            warnings.append(f"{meant.text} matches no table")
+        if not names:
+            return Fleet(tables=(), budget=limits, warnings=warnings)
+        from icepact.maintain.fleet import look_around
+
+        def tell(name: str) -> None:
+            if told is not None:
+                told(name, len(names))
+
+        found = look_around(self._means_of(self._lake), names, by=order, limits=limits, told=tell)
+        return replace(found, warnings=warnings)
+
+    def run(
+        self,
+        pattern: str | None = None,
+        *,
+        fleet: "Fleet | None" = None,
+        dry_run: bool = False,
+        told: Callable[[str], None] | None = None,
+        visited: Callable[["Visit"], None] | None = None,
+        **budget: Any,
+    ) -> "Round":
+        """One round over the fleet: each table in the order of the ranking is carried on with if a run died over it,
+        planned and compacted, within its own budgets and one for all of them.
+
+        `fleet` is a ranking that was made before. `told` is called before each table, `visited` after it.
+        """
+        from icepact.model.fleet import Round
+
+        found = self.fleet(pattern, **budget) if fleet is None else fleet
+        visits: list[Visit] = []
+        if found.tables or found.failed:
+            from icepact.maintain.fleet import go_round
+
+            for visit in go_round(self._means_of(self._lake), found, dry_run=dry_run, told=told or _quiet):
+                visits.append(visit)
+                if visited is not None:
+                    visited(visit)
+        return Round(visits=visits, dry_run=dry_run, warnings=found.warnings)
 
     # -- runs -------------------------------------------------------------------------------------
 
@@ -161,15 +253,9 @@ class Compactor:
         """Carry on with the newest run on a table that died, if there is one."""
         if not self._store.runs(catalog=self._catalog.name, table=self._shown(table), limit=1, open_only=True):
             return None
-        from icepact.maintain.recovery import resumable
+        from icepact.maintain.recovery import resume_dead
 
-        record = resumable(self._lake_for(table), self._shown(table), self._store)
-        try:
-            return None if record is None else self.resume(record.run_id, progress=progress)
-        except (BadInput, CommitUnknown) as error:
-            # of another version, on a table that is paused, or perhaps still committing elsewhere: a new run is safe
-            logging.getLogger("icepact").warning("not resumed: %s", error)
-            return None
+        return resume_dead(self._lake_for(table), self._shown(table), self._store, progress or Silent())
 
     def cancel(self, run_id: str) -> str:
         """Ask a run to stop; says what will happen."""
@@ -248,6 +334,11 @@ class Compactor:
         """The catalog in use."""
         return self._catalog
 
+    @property
+    def policies(self) -> "Policies":
+        """What the policy file and the configuration wish for."""
+        return self._policies
+
     # -- wiring -----------------------------------------------------------------------------------
 
     @cached_property
@@ -274,10 +365,13 @@ class Compactor:
         return self._opened
 
     def _means(self, table: str) -> "Means":
+        return self._means_of(self._lake_for(table))
+
+    def _means_of(self, lake: "Lake") -> "Means":
         from icepact.maintain.means import Means
 
         return Means(
-            lake=self._lake_for(table),
+            lake=lake,
             store=self._store,
             memory=self._memory,
             policies=self._policies,
@@ -297,6 +391,10 @@ class Compactor:
             raise TableNotFound(
                 f"no table {table} in the warehouse {self._catalog.embedded}: `icepact tables` lists what is there"
             )
+
+
+def _quiet(name: str) -> None:
+    """Nobody wants to know which table is next."""
 
 
 def _adopted_catalog(spark: "SparkSession", name: str | None) -> Catalog:

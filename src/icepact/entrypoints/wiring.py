@@ -67,7 +67,7 @@ def _model_at(place: Sequence[int | str]) -> type[BaseModel]:
 
 def read_policies(path: str | Path) -> Policies:
     """What a policy file says."""
-    return parse_policies(_text(Path(path), "policy file"), str(path))
+    return parse_policies(read_text(Path(path), "policy file"), str(path))
 
 
 def policies_of(config: Config) -> Policies:
@@ -76,7 +76,8 @@ def policies_of(config: Config) -> Policies:
     return replace(policies, configuration=config.policy)
 
 
-def _text(path: Path, what: str) -> str:
+def read_text(path: Path, what: str) -> str:
+    """What a file says, or one line that says why it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -86,7 +87,7 @@ def _text(path: Path, what: str) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    text = _text(path, "configuration")
+    text = read_text(path, "configuration")
     try:
         settings = yaml.safe_load(text)
     except yaml.YAMLError as error:

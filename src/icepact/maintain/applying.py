@@ -38,6 +38,7 @@ from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
 from icepact.model.progress import Progress
 from icepact.model.run import Attempt, Failure, Landed, Lease, RunRecord, Status, groups_of, this_process
+from icepact.model.saved import Dropped
 from icepact.model.table import signature
 from icepact.record.store import RecordStore
 from icepact.record.watch import LEASE_SECONDS, Watch
@@ -55,8 +56,10 @@ _FIRST_WAIT = 0.2
 _log = logging.getLogger("icepact")
 
 
-def apply(lake: Lake, plan: Plan, store: RecordStore, progress: Progress) -> Outcome:
-    """Carry out a plan."""
+def apply(
+    lake: Lake, plan: Plan, store: RecordStore, progress: Progress, *, dropped: Sequence[Dropped] = ()
+) -> Outcome:
+    """Carry out a plan. The outcome tells of groups that were `dropped` from it, too."""
     table = lake.table(plan.table)
     if table.uuid != plan.uuid:
         raise BadInput(f"{plan.table} is not the table that was planned: plan again")
@@ -78,7 +81,12 @@ def apply(lake: Lake, plan: Plan, store: RecordStore, progress: Progress) -> Out
     )
     if not plan.steps:
         run = Run(
-            plan=plan, run_id=record.run_id, started_at=started, clock=time.monotonic(), claim=store.begin(record)
+            plan=plan,
+            run_id=record.run_id,
+            started_at=started,
+            clock=time.monotonic(),
+            claim=store.begin(record),
+            dropped=dropped,
         )
         outcome = outcome_of(run)
         _finish(store, run, outcome)
@@ -87,7 +95,14 @@ def apply(lake: Lake, plan: Plan, store: RecordStore, progress: Progress) -> Out
     with _held(store, table, record.run_id) as watch:
         progress.step("held")
         claim = store.begin(record, plan.to_json())
-        run = Run(plan=plan, run_id=record.run_id, started_at=started, clock=time.monotonic(), claim=claim)
+        run = Run(
+            plan=plan,
+            run_id=record.run_id,
+            started_at=started,
+            clock=time.monotonic(),
+            claim=claim,
+            dropped=dropped,
+        )
         progress.step("recorded")
         work = Work(table, run, store, watch, progress)
 

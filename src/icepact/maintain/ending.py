@@ -16,7 +16,8 @@ from icepact.model.run import Status
 def outcome_of(run: Run) -> Outcome:
     """What a run did to its table."""
     committed = run.committed
-    groups = tuple(_group_outcome(run, step, committed=step.group_id in committed) for step in run.plan.steps)
+    tried = tuple(_group_outcome(run, step, committed=step.group_id in committed) for step in run.plan.steps)
+    groups = (*tried, *(_group_outcome(run, each.step, committed=False, why=each.reason) for each in run.dropped))
     done = [g for g in groups if g.committed]
     made = [g for g in groups if g.group_id in run.written]
     before = run.plan.before
@@ -24,7 +25,7 @@ def outcome_of(run: Run) -> Outcome:
         run_id=run.run_id,
         table=run.plan.table,
         branch=run.plan.branch,
-        status=_status(run, groups),
+        status=_status(run, tried),
         snapshot_id=run.landed[-1].snapshot_id if run.landed else run.plan.snapshot_id,
         started_at=run.started_at,
         seconds=time.monotonic() - run.clock,
@@ -60,10 +61,10 @@ def outcome_of(run: Run) -> Outcome:
     )
 
 
-def _group_outcome(run: Run, step: RewriteFiles, *, committed: bool) -> GroupOutcome:
+def _group_outcome(run: Run, step: RewriteFiles, *, committed: bool, why: str = "") -> GroupOutcome:
     written = run.written.get(step.group_id)
     verdict = run.given_up.get(step.group_id)
-    reason = run.failed.get(step.group_id) or (f"{verdict.answer}: {verdict.reason}" if verdict else "")
+    reason = why or run.failed.get(step.group_id) or (f"{verdict.answer}: {verdict.reason}" if verdict else "")
     reason = reason or run.not_begun.get(step.group_id, "")
     return GroupOutcome(
         group_id=step.group_id,
@@ -125,15 +126,17 @@ def _uncounted(step: RewriteFiles, written: Written) -> float:
 
 
 def _status(run: Run, groups: tuple[GroupOutcome, ...]) -> Status:
+    """By the groups that were tried; and by those that were not, unless that says all."""
     if run.status is not None:
         return run.status
     if run.error is not None:
         return Status.FAILED
     if not groups:
-        return Status.NOTHING_TO_DO
+        return Status.SUPERSEDED if any(each.overtaken for each in run.dropped) else Status.NOTHING_TO_DO
     done = sum(g.committed for g in groups)
     if done:
-        return Status.COMMITTED if done == len(groups) else Status.PARTLY_COMMITTED
+        whole = done == len(groups) and not run.dropped
+        return Status.COMMITTED if whole else Status.PARTLY_COMMITTED
     given_up = [run.given_up[g.group_id].answer for g in groups if g.group_id in run.given_up]
     tried = sum(g.group_id not in run.not_begun for g in groups)
     overtaken = len(given_up) == tried and all(a is Answer.SUPERSEDED for a in given_up)

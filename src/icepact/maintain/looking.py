@@ -13,6 +13,7 @@ from icepact.iceberg.table import IcebergTable
 from icepact.maintain.allowed import limits_of
 from icepact.maintain.learned import lessons_of
 from icepact.maintain.means import Means
+from icepact.model.budget import Limit
 from icepact.model.census import census_of
 from icepact.model.decision import Judgement
 from icepact.model.health import Health
@@ -39,20 +40,26 @@ _SECOND_CHANCE = timedelta(minutes=5)
 
 def look(means: Means, name: str, request: Options) -> Judgement:
     """Pin a table, assess it, and decide what is worth doing, from what its manifests count."""
+    return judged(means, name, request)[0]
+
+
+def judged(means: Means, name: str, request: Options) -> tuple[Judgement, Policy]:
+    """The same, with the policy it was judged by."""
     table, policy = _settle(means, name, request)
-    return _look(means, table, policy, datetime.now(UTC))[1].judgement
+    return look_at(means, table, policy, datetime.now(UTC))[1].judgement, policy
 
 
 def health(means: Means, name: str, request: Options) -> Health:
     """Pin a table and assess it, with what came before."""
     table, policy = _settle(means, name, request)
     now = datetime.now(UTC)
-    found = prioritised(_look(means, table, policy, now)[0].health, policy.priority_weights, now)
+    found = prioritised(look_at(means, table, policy, now)[0].health, policy.priority_weights, now)
     return replace(found, timeline=table.timeline(found.snapshot_id))
 
 
-def plan(means: Means, name: str, request: Options) -> Plan:
-    """Pin a table and plan; files are listed only where there is something to do."""
+def plan(means: Means, name: str, request: Options, *, limits: Sequence[Limit] = ()) -> Plan:
+    """Pin a table and plan, within further limits if there are any; files are listed only where there is something to
+    do."""
     table, policy = _settle(means, name, request)
     now = datetime.now(UTC)
     if policy.where is not None:  # only a scan knows which files have rows that match
@@ -60,7 +67,7 @@ def plan(means: Means, name: str, request: Options) -> Plan:
         found = assess(census_of(state), policy, clocks=means.store.clocks(table.uuid, policy.branch))
         rates = learned_rates(means.store, means.lake.catalog, table.name)
     else:
-        looked, decided = _look(means, table, policy, now)
+        looked, decided = look_at(means, table, policy, now)
         found, rates = looked.health, decided.rates
         state = table.listed(looked.census, _to_be_listed(decided.judgement))
     if policy.snapshot_id is not None:
@@ -73,7 +80,7 @@ def plan(means: Means, name: str, request: Options) -> Plan:
         now=now,
         prices=means.prices,
         set_aside=set_aside(means.store.failures(table.uuid), now),
-        budget=limits_of(means, table.name, policy, now),
+        budget=(*limits_of(means, table.name, policy, now), *limits),
         outlook=_outlook(means, table, policy, now),
     )
 
@@ -84,7 +91,8 @@ def _to_be_listed(judgement: Judgement) -> frozenset[Key]:
     return frozenset(key for place in named for key in place.keys)
 
 
-def _look(means: Means, table: IcebergTable, policy: Policy, now: datetime) -> tuple[Looked, Decided]:
+def look_at(means: Means, table: IcebergTable, policy: Policy, now: datetime) -> tuple[Looked, Decided]:
+    """All that a look at a table brings."""
     store, memory = means.store, means.memory
     pin = table.pinned(policy.branch, policy.snapshot_id)
     census = read_census(

@@ -24,18 +24,21 @@ from icepact.iceberg.replace import roll_back
 from icepact.iceberg.rows import row_sum
 from icepact.iceberg.table import IcebergTable
 from icepact.iceberg.traces import traces
-from icepact.maintain.applying import check_unseen, ends_of, hold
+from icepact.maintain.applying import check_unseen, ends_of, hold, resume
 from icepact.maintain.work import stop_the_table
 from icepact.model.errors import (
     BadInput,
     CommitBroken,
+    CommitUnknown,
     IcepactError,
     PermanentError,
     RunLost,
     TableBusy,
     TableNotFound,
 )
+from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
+from icepact.model.progress import Progress
 from icepact.model.recovery import Checked, Swept
 from icepact.model.run import Attempt, Landed, RunRecord, Status, groups_of, this_process
 from icepact.record.store import RecordStore
@@ -67,6 +70,17 @@ def resumable(lake: Lake, table: str, store: RecordStore) -> RunRecord | None:
         if record.status is not Status.FENCED and dead(record, store) and store.plan(record.run_id):
             return record
     return None
+
+
+def resume_dead(lake: Lake, table: str, store: RecordStore, progress: Progress) -> Outcome | None:
+    """Carry on with the newest run on a table that died, if there is one and it can be carried on with."""
+    record = resumable(lake, table, store)
+    try:
+        return None if record is None else resume(lake, record, store, progress)
+    except (BadInput, CommitUnknown) as error:
+        # of another version, on a table that is paused, or perhaps still committing elsewhere: a new run is safe
+        _log.warning("not resumed: %s", error)
+        return None
 
 
 # -- cleaning up ----------------------------------------------------------------------------------

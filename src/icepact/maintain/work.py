@@ -26,6 +26,7 @@ from icepact.model.progress import Progress
 from icepact.model.purse import Purse
 from icepact.model.rewrite import Written
 from icepact.model.run import Attempt, Checkpoint, Claim, Failure, Landed, Status, groups_of
+from icepact.model.saved import Dropped
 from icepact.model.table import DataFile, signature
 from icepact.record.store import RecordStore
 from icepact.record.watch import Watch
@@ -56,6 +57,8 @@ class Run:
     given_up: dict[str, Verdict] = field(default_factory=dict)
     not_begun: dict[str, str] = field(default_factory=dict)
     """Groups for which the budget did not last, and which part of it."""
+    dropped: Sequence[Dropped] = ()
+    """Groups that were taken out of the plan before the run began."""
     landed: list[Landed] = field(default_factory=list)
     stale: set[str] = field(default_factory=set)
     """Outputs of units that had to be done again."""

@@ -1,11 +1,11 @@
 """Budgets: limits that a plan and a run keep to, each with the name by which people are told of it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from icepact.model.durations import format_duration
-from icepact.model.policy import Policy
+from icepact.model.policy import Options, Policy
 from icepact.model.sizes import format_size
 
 
@@ -37,7 +37,7 @@ class Limit:
         return {"resource": self.resource.value, "amount": self.amount, "name": self.name}
 
 
-def run_limits(policy: Policy, *, cores: int) -> Iterator[Limit]:
+def run_limits(policy: Policy | Options, *, cores: int) -> Iterator[Limit]:
     """What a policy allows one run, on a cluster of so many cores."""
     if policy.max_files is not None:
         yield Limit(resource=Resource.FILES, amount=policy.max_files, name=f"max_files {policy.max_files}")
@@ -49,6 +49,12 @@ def run_limits(policy: Policy, *, cores: int) -> Iterator[Limit]:
         yield Limit(resource=Resource.SECONDS, amount=policy.max_duration * cores, name=name)
     if policy.max_cost is not None:
         yield Limit(resource=Resource.MONEY, amount=policy.max_cost, name=f"max_cost {format_money(policy.max_cost)}")
+
+
+def fleet_limits(request: Options) -> tuple[Limit, ...]:
+    """What a request allows all tables together; time on the clock is not among it."""
+    limits = run_limits(request.model_copy(update={"max_duration": None}), cores=1)
+    return tuple(replace(limit, name=f"{limit.name} for all tables") for limit in limits)
 
 
 def format_money(amount: float) -> str:

@@ -241,7 +241,7 @@ class Before:
     bytes: int
 
 
-@with_config(ConfigDict(ser_json_inf_nan="constants"))
+@with_config(ConfigDict(ser_json_inf_nan="constants", extra="forbid"))
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
     """What would be done to one pinned table state."""

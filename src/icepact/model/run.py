@@ -43,6 +43,8 @@ class Status(StrEnum):
         return self in _OPEN
 
 
+NOT_WELL = frozenset({Status.FAILED, Status.UNKNOWN, Status.CANCELLED})
+"""Ends that a person should look at."""
 _OPEN = frozenset({Status.RUNNING, Status.COMMITTING, Status.UNKNOWN, Status.FENCED})
 _ENDS = frozenset(
     {

@@ -24,12 +24,12 @@ def within_budget(
 ) -> tuple[list[RewriteFiles], list[LeftOut]]:
     """The groups, or parts of them, that the budget allows, in the order of jobs; and what it holds back."""
     ordered = in_order(groups, policy.job_order)
-    if all(sum(_taken(step, limit.resource) for step in ordered) <= limit.amount for limit in limits):
+    if all(sum(taken(step, limit.resource) for step in ordered) <= limit.amount for limit in limits):
         return ordered, []
     return _Budget(ordered, deletes, policy, limits).spend()
 
 
-def _taken(step: RewriteFiles, resource: Resource) -> float:
+def taken(step: RewriteFiles, resource: Resource) -> float:
     """What a group takes of a resource."""
     match resource:
         case Resource.FILES:
@@ -108,7 +108,7 @@ class _Group:
         self._share_of = {index: _worth(deletes[index]) / times for index, times in applied.items()}
         """What each of its files saves of a delete that applies to so many."""
         self._worth = sum(self._value(unit.files) for unit in step.units)
-        self._each = tuple(_taken(step, resource) / self._bytes for resource in resources)
+        self._each = tuple(taken(step, resource) / self._bytes for resource in resources)
         self._files_at = next((i for i, resource in enumerate(resources) if resource is Resource.FILES), None)
 
     def _value(self, files: Sequence[DataFile]) -> float:

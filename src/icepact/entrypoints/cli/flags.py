@@ -69,6 +69,8 @@ _WITH_VALUE = {
     "--run",
     "--task-timeout",
     "--html",
+    "--out",
+    "--by",
     *(_spelled(name) for name in PLANNING if name not in _SWITCHES),
 }
 

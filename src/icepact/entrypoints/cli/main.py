@@ -9,17 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from icepact.entrypoints.cli.flags import PLANNING, hoist, with_options
-from icepact.entrypoints.cli.outputs import file_to_write, write_file
+from icepact.entrypoints.cli.fleet import fleet_app
 from icepact.entrypoints.cli.policy import policy_app
 from icepact.entrypoints.cli.render import Renderer
 from icepact.entrypoints.library import Compactor
+from icepact.entrypoints.outputs import file_to_write, write_file
 from icepact.model.durations import parse_duration
 from icepact.model.errors import BadInput, IcepactError
 from icepact.model.outcome import Outcome
-from icepact.model.run import Status
+from icepact.model.run import NOT_WELL, Status
 from icepact.model.words import counted
-
-_NOT_WELL = (Status.FAILED, Status.UNKNOWN, Status.CANCELLED)
 
 app = typer.Typer(
     help="Compact Apache Iceberg tables on Spark. Sizes are written like 512MB.",
@@ -29,6 +28,7 @@ app = typer.Typer(
     epilog="Global options may stand before or after the command.",
 )
 app.add_typer(policy_app, name="policy")
+app.add_typer(fleet_app)
 
 
 @dataclass(slots=True)
@@ -128,6 +128,7 @@ def plan(
     given: Mapping[str, Any],
     table: Table = None,
     table_option: TableOption = None,
+    out: Annotated[str | None, typer.Option(help="Write the plan into this file, for `icepact apply`.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", hidden=True)] = False,
     yes: Annotated[bool, typer.Option("--yes", hidden=True)] = False,
 ) -> None:
@@ -135,9 +136,40 @@ def plan(
     del dry_run, yes  # a plan never changes anything; accepted so that a compact command can be tried as a plan
     session: Session = context.obj
     name = _table(table, table_option)
+    file = None if out is None else file_to_write(out)
+    compactor = session.compactor(short=True)
     with session.renderer.working(f"planning {name}"):
-        answer = session.compactor(short=True).plan(name, **given)
+        answer = compactor.plan(name, **given)
+    if file is not None:
+        compactor.save_plan(answer, file)
     session.renderer.plan(answer)
+    if file is not None:
+        session.renderer.note(f"the plan is in {file}; carry it out with: icepact apply {file}")
+
+
+@app.command()
+def apply(
+    context: typer.Context,
+    file: Annotated[str | None, typer.Argument(help="A plan that `icepact plan --out` wrote.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before changing the table.")] = False,
+) -> None:
+    """Carry out a saved plan; groups with inputs that changed since are refused."""
+    session: Session = context.obj
+    renderer = session.renderer
+    if file is None:
+        raise BadInput("no plan is given: write icepact apply FILE, with a file that `icepact plan --out` wrote")
+    compactor = session.compactor()
+    saved = compactor.load_plan(file)
+    if saved.plan.steps and not yes and renderer.interactive:
+        renderer.plan(saved.plan)
+        if not typer.confirm("Go ahead?", err=True):
+            raise typer.Exit(1)
+    with renderer.progress(saved.plan) as progress:
+        outcome = compactor.apply(saved, progress=progress)
+    renderer.outcome(outcome)
+    if outcome.status is Status.SUPERSEDED:
+        renderer.note(f"nothing of {file} was left to do: the table has moved on; plan again")
+    _exit(outcome)
 
 
 @app.command()
@@ -199,7 +231,7 @@ def compact(
 
 
 def _exit(outcome: Outcome) -> None:
-    if outcome.status in _NOT_WELL:
+    if outcome.status in NOT_WELL:
         raise typer.Exit(1)
 
 

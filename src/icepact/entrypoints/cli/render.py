@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 from rich.console import Console
@@ -11,8 +12,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from icepact.entrypoints.cli.fleet_lines import fleet_line, fleet_table, visit_line
 from icepact.entrypoints.cli.pictures import BLOCKS, LETTERS, partition_bars, size_bars
 from icepact.model.costs import Costs
+from icepact.model.fleet import Ended, Fleet, Round, Visit
 from icepact.model.health import Health
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
@@ -25,6 +28,7 @@ from icepact.model.sizes import format_size
 from icepact.model.words import counted, money, seconds
 
 SHOWN_PARTITIONS = 12
+_SECONDS_UNSEEN = 2.0
 
 
 class Renderer:
@@ -63,6 +67,29 @@ class Renderer:
         )
         with Progress(*columns, console=self.err, disable=not (self.err.is_terminal and plan.steps)) as bar:
             yield BarProgress(bar, sum(len(step.files) for step in plan.steps))
+
+    @contextmanager
+    def counting(self, what: str) -> Iterator["Counting"]:
+        """A bar over tables; it is seen once the work takes longer than that is worth."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[table]}", markup=False),
+            TimeElapsedColumn(),
+        )
+        bar = Progress(
+            *columns,
+            console=self.err,
+            disable=not self.err.is_terminal,
+            transient=True,
+            redirect_stdout=False,  # answers stay on stdout
+        )
+        counting = Counting(bar, what)
+        try:
+            yield counting
+        finally:
+            bar.stop()
 
     # -- answers ----------------------------------------------------------------------------------
 
@@ -248,6 +275,33 @@ class Renderer:
         if not names:
             self.out.print("no tables yet")
 
+    def fleet(self, fleet: Fleet, limit: int) -> None:
+        """Tables by rank, those that could not be looked at, and what is chosen together."""
+        if self.as_json:
+            self.document({**fleet.to_dict(), "tables": [entry.to_dict() for entry in fleet.tables[:limit]]})
+            return
+        for warning in fleet.warnings:
+            self.note(f"warning: {warning}")
+        self.out.print(fleet_table(fleet, limit) if fleet.tables else "no tables")
+        if len(fleet.tables) > limit:
+            self.out.print(f"... and {counted(len(fleet.tables) - limit, 'table')} more; --limit shows them")
+        for entry in fleet.failed:
+            self.out.print(f"failed: {entry.table}: {entry.reason}", markup=False)
+        self.out.print(fleet_line(fleet), markup=False)
+
+    def visit(self, visit: Visit) -> None:
+        """One table of a round, as soon as it is done."""
+        if not self.as_json:
+            self.out.print(visit_line(visit), markup=False)
+
+    def round(self, done: Round) -> None:
+        """The end of a round."""
+        if self.as_json:
+            self.document(done.to_dict())
+            return
+        told = ", ".join(f"{done.counted(ended):,} {ended}" for ended in Ended if done.counted(ended))
+        self.out.print(f"{counted(len(done.visits), 'table')}" + (f": {told}" if told else ""), markup=False)
+
     def policies(self, policies: Policies, idle: Sequence[Rule]) -> None:
         """What a policy file says; `idle` are rules that match no table."""
         warnings = [f"{rule.place}: {rule.pattern.text} matches no table" for rule in idle]
@@ -288,6 +342,27 @@ class Renderer:
             self.document(dict(answer))
         else:
             self.out.print(f"ready: {answer['jars']} libraries, fast starts {'on' if answer['archive'] else 'off'}")
+
+
+class Counting:
+    """Counts tables."""
+
+    def __init__(self, bar: Progress, what: str) -> None:
+        self._bar = bar
+        self._task = bar.add_task(what, total=None, table="")
+        self._begun = monotonic()
+        self._tables = 0
+
+    def told(self, table: str, total: int) -> None:
+        """One more is begun."""
+        self._bar.update(self._task, completed=self._tables, total=total, table=table)
+        self._tables += 1
+        if monotonic() - self._begun > _SECONDS_UNSEEN:
+            self._bar.start()
+
+    def hide(self) -> None:
+        """Until the next one is begun: something else is to be printed."""
+        self._bar.stop()
 
 
 class BarProgress:

@@ -1,0 +1,95 @@
+"""`icepact fleet` and `icepact run`: all tables of a catalog, ranked and compacted within one budget."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from icepact.model.errors import BadInput
+from icepact.model.fleet import Ended, Visit, rank_by
+from icepact.model.patterns import parse_pattern
+from icepact.model.policy import options
+
+if TYPE_CHECKING:
+    from icepact.entrypoints.cli.main import Session
+
+SHOWN_TABLES = 20
+fleet_app = typer.Typer(rich_markup_mode=None)
+
+Glob = Annotated[str | None, typer.Argument(help="Only these tables, like db.* or *.events.", show_default=False)]
+MaxCost = Annotated[str | None, typer.Option(help="Budget: money for all tables together.", show_default=False)]
+MaxBytes = Annotated[str | None, typer.Option(help="Budget: input bytes of all tables together.", show_default=False)]
+MaxFiles = Annotated[str | None, typer.Option(help="Budget: input files of all tables together.", show_default=False)]
+
+
+def _checked(pattern: str | None, **budget: str | None) -> dict[str, Any]:
+    """Bad input is refused before Spark is started; what is left are arguments for the library."""
+    if pattern is not None:
+        parse_pattern(pattern)
+    found = options(budget)
+    return {name: getattr(found, name) for name in budget}
+
+
+@fleet_app.command()
+def fleet(
+    context: typer.Context,
+    pattern: Glob = None,
+    by: Annotated[str, typer.Option(help="What comes first: worth, health, debt, gain or price.")] = "worth",
+    limit: Annotated[
+        int | None, typer.Option(help="Show at most so many tables; 20, or all with --json.", show_default=False)
+    ] = None,
+    max_cost: MaxCost = None,
+    max_bytes: MaxBytes = None,
+    max_files: MaxFiles = None,
+) -> None:
+    """Rank the tables of the catalog by what compacting them brings and costs."""
+    session: Session = context.obj
+    renderer = session.renderer
+    if limit is not None and limit < 1:
+        raise BadInput("--limit must be at least 1")
+    order = rank_by(by)
+    budget = _checked(pattern, max_cost=max_cost, max_bytes=max_bytes, max_files=max_files)
+    compactor = session.compactor()
+    with renderer.counting("looking at tables") as bar:
+        found = compactor.fleet(pattern, by=order, told=bar.told, **budget)
+    renderer.fleet(found, limit or (len(found.tables) if renderer.as_json else SHOWN_TABLES))
+
+
+@fleet_app.command("run")
+def go_round(
+    context: typer.Context,
+    pattern: Glob = None,
+    max_cost: MaxCost = None,
+    max_bytes: MaxBytes = None,
+    max_files: MaxFiles = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done and stop.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before changing tables.")] = False,
+) -> None:
+    """Compact every table that the policies mean, once; --policy names the file."""
+    session: Session = context.obj
+    renderer = session.renderer
+    budget = _checked(pattern, max_cost=max_cost, max_bytes=max_bytes, max_files=max_files)
+    compactor = session.compactor()
+    if compactor.policies.file is None:
+        raise BadInput("no policy file is given: write icepact run --policy FILE")
+    with renderer.counting("looking at tables") as bar:
+        found = compactor.fleet(pattern, told=bar.told, **budget)
+    for warning in found.warnings:
+        renderer.note(f"warning: {warning}")
+    if found.chosen and not dry_run and not yes and renderer.interactive:
+        renderer.fleet(replace(found, warnings=()), len(found.tables))
+        if not typer.confirm("Go ahead?", err=True):
+            raise typer.Exit(1)
+    with renderer.counting("compacting") as bar:
+
+        def told(name: str) -> None:
+            bar.told(name, len(found.tables))
+
+        def visited(visit: Visit) -> None:
+            bar.hide()
+            renderer.visit(visit)
+
+        done = compactor.run(fleet=found, dry_run=dry_run, told=told, visited=visited)
+    renderer.round(done)
+    if done.counted(Ended.FAILED):
+        raise typer.Exit(1)
