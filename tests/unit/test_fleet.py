@@ -12,6 +12,7 @@ from icepact.model.budget import Limit, Resource, fleet_limits
 from icepact.model.census import census_of
 from icepact.model.errors import BadInput
 from icepact.model.fleet import Fleet, NotLooked, RankBy, TableSummary, rank_by, summary_of
+from icepact.model.outlook import Outlook
 from icepact.model.policy import options
 from icepact.model.table import DeleteKind
 from icepact.plan.decide import decide
@@ -154,7 +155,7 @@ def test_a_summary_counts_what_the_judgement_chose() -> None:
     ]
     deletes = [delete_file("del", DeleteKind.POSITION, records=7, referenced="s1")]
     policy, census = make_policy(), census_of(make_state(attach(files, deletes), deletes))
-    judgement = decide(assess(census, policy), census, policy, now=NOW)
+    judgement = decide(assess(census, policy), census, policy, outlook=Outlook(now=NOW)).judgement
     found = summary_of(judgement, policy)
     assert (found.table, found.data_files, found.small_files, found.delete_records) == ("db.events", 8, 6, 7)
     assert (found.input_files, found.input_bytes, found.off) == (6, 6 * MB, None)
