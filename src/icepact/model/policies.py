@@ -19,14 +19,10 @@ PROFILES: Mapping[Profile, Mapping[str, int]] = {
 }
 
 
-def _offered(name: str) -> Strategy:
-    return next((strategy for strategy in Strategy if strategy.value == name), Strategy.SMALL_FILES)
-
-
 BUILT_IN: Mapping[str, Mapping[str, Any]] = {
     "size-based": {"strategy": Strategy.SMALL_FILES},
-    "time-based": {"strategy": _offered("time-series"), "schedule": "1h"},
-    "cost-optimized": {"strategy": _offered("cost-optimized")},
+    "time-based": {"strategy": Strategy.TIME_SERIES, "schedule": "1h"},
+    "cost-optimized": {"strategy": Strategy.COST_OPTIMIZED},
 }
 """Policies that have a name without being written down."""
 
