@@ -13,6 +13,7 @@ from bench.encoding import encoding
 from bench.fleet import fleet
 from bench.million import million
 from bench.pinning import pinning
+from bench.predictions import predictions
 from bench.result import Result, keep
 from bench.rewrite.measure import Wishes, default_heap, run
 from bench.rewrite.page import write_page
@@ -36,6 +37,7 @@ BENCHMARKS = (
     Benchmark("pin", pinning),
     Benchmark("million", million),
     Benchmark("savings", savings),
+    Benchmark("predictions", predictions),
     Benchmark("memory", task_memory),
     Benchmark("encoding", encoding),
     Benchmark("fleet", fleet),

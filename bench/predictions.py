@@ -1,0 +1,67 @@
+"""How good predictions are after three recorded runs: files, bytes and seconds of the benchmark's workloads."""
+
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.result import Result
+from bench.rewrite.measure import _roll_back, _subject, default_heap, open_workshop
+from bench.rewrite.workloads import WORKLOADS, Workload
+from icepact.model.outcome import Outcome
+
+LEARNED_FROM = 3
+"""Runs on a table before it is judged."""
+SCALE = 0.25
+TARGET = "128MB"
+
+
+def predictions(rounds: int) -> list[Result]:
+    """Every workload on one table, rolled back after each run."""
+    errors: dict[str, list[float]] = {"files": [], "bytes": [], "seconds": []}
+    covered: list[bool] = []
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        workshop = open_workshop(Path(folder), default_heap())
+        for workload in WORKLOADS:
+            pile = workload.pile(workshop, SCALE)
+            with _subject(workshop, workload, pile, scale=SCALE) as subject:
+                for number in range(LEARNED_FROM + min(rounds, 3)):
+                    outcome = workshop.compactor.compact(subject.table, target_file_size=TARGET)
+                    if number >= LEARNED_FROM:
+                        _compare(workload, outcome, errors, covered)
+                    _roll_back(subject)
+            workshop.forget(pile)
+    runs = len(covered)
+    wrong = sum(error > 0 for error in errors["files"])
+    return [
+        Result("runs whose output files were not predicted exactly", wrong, "", 0, f"{runs} runs of {len(WORKLOADS)}"),
+        Result("error of predicted bytes", _median(errors["bytes"]), "x", 0.1, _spread(errors["bytes"])),
+        Result("error of predicted seconds", _median(errors["seconds"]), "x", 0.2, _spread(errors["seconds"])),
+        Result(
+            "runs outside the predicted interval", 1 - sum(covered) / runs, "x", 0.15, f"{sum(covered)} of {runs} in"
+        ),
+    ]
+
+
+def _compare(workload: Workload, outcome: Outcome, errors: dict[str, list[float]], covered: list[bool]) -> None:
+    groups = [group for group in outcome.groups if group.committed]
+    pairs = {
+        "files": (sum(g.predicted_files for g in groups), sum(g.output_files for g in groups)),
+        "bytes": (sum(g.predicted_bytes for g in groups), sum(g.bytes_out for g in groups)),
+        "seconds": (sum(g.predicted_seconds for g in groups), sum(g.seconds for g in groups)),
+    }
+    told = []
+    for name, (predicted, actual) in pairs.items():
+        errors[name].append(abs(predicted - actual) / actual)
+        told.append(f"{name} {predicted:,.4g} / {actual:,.4g}")
+    low, high = sum(g.predicted_seconds_low for g in groups), sum(g.predicted_seconds_high for g in groups)
+    covered.append(low <= pairs["seconds"][1] <= high)
+    print(f"({workload.name}) {', '.join(told)}, interval {low:.3g} to {high:.3g}", file=sys.stderr, flush=True)
+
+
+def _median(values: list[float]) -> float:
+    return statistics.median(values)
+
+
+def _spread(values: list[float]) -> str:
+    return f"median of {len(values)}; largest {max(values):.2f}"
