@@ -181,7 +181,7 @@ def test_groups_are_cut_where_that_brings_more(
 
 
 def _scaled(part: RewriteFiles, whole: RewriteFiles) -> RewriteFiles:
-    share = part.bytes / whole.bytes
+    share = max(part.bytes / whole.bytes, len(part.files) / len(whole.files))
     return replace(part, cost=replace(part.cost, seconds=part.cost.seconds * share, money=part.cost.money * share))
 
 

@@ -33,7 +33,7 @@ def places(census: Census, policy: Policy, clocks: Clocks) -> list[Place]:
     facts = counted_facts(tally, policy.min_file_size)
     last = next((run for run in pin.last_runs if run.layout == policy.fingerprint), None)
     settled = _settled(tally, last)
-    written = _moments(pin, tally.newest)
+    written = _moments(pin, tally.newest_of(~np.isin(census.number, _all_own(pin))))
     small = _moments(pin, tally.oldest_of(census.size < policy.min_file_size))
     times = _times(pin, keys, policy.time_column)
     rates = _files_per_hour(tally)
@@ -74,6 +74,11 @@ def places(census: Census, policy: Policy, clocks: Clocks) -> list[Place]:
             )
         )
     return found
+
+
+def _all_own(pin: Pinned) -> list[int]:
+    """Sequence numbers of what complete runs wrote."""
+    return [number for run in pin.last_runs for number in run.own_sequence_numbers if number]
 
 
 def _own_numbers(pin: Pinned, policy: Policy) -> list[int]:
@@ -136,7 +141,7 @@ def _files_per_hour(tally: Tally) -> list[float | None]:
         return [None] * tally.groups
     known = np.array([number for number, _ in pin.moments])
     times = np.array([time for _, time in pin.moments])
-    own = [number for run in pin.last_runs for number in run.own_sequence_numbers]
+    own = _all_own(pin)
     at = np.searchsorted(known, census.number, side="right") - 1
     when = np.where(at >= 0, times[np.maximum(at, 0)], 0)
     came = (at >= 0) & ~np.isin(census.number, own)

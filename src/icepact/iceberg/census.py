@@ -9,10 +9,9 @@ from pydantic_core import from_json
 
 from icepact.iceberg.compiled import instance_of
 from icepact.iceberg.java import patient
-from icepact.iceberg.scan import partition_values
 from icepact.iceberg.table import IcebergTable
 from icepact.model.census import COLUMNS, Census, Sheet
-from icepact.model.table import Pinned
+from icepact.model.table import Pinned, as_partition
 
 _DATA = ["content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes", "split_offsets"]
 _BOUNDS = ["lower_bounds", "upper_bounds"]
@@ -63,6 +62,6 @@ def read_sheet(table: IcebergTable, manifest: Any, sort_key: int) -> Sheet:
         spec_id=spec_id,
         deletes=deletes,
         sorted_by=0 if deletes else sort_key,
-        partitions=tuple(partition_values(values) for values in from_json(reading.partitions())),
+        partitions=tuple(as_partition(values) for values in from_json(reading.partitions())),
         **dict(zip(COLUMNS, numbers, strict=True)),
     )

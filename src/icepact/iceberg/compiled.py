@@ -6,6 +6,7 @@ Streams over method handles are five times slower per file than a plain loop, wh
 import hashlib
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -37,13 +38,17 @@ def _load(java: Java, name: str) -> Any:
     kept = cache_dir() / "java" / f"{name}-{hashlib.sha256(known.encode()).hexdigest()[:16]}.class"
     full_name = f"icepact.{name}"
     parent = java.jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
-    if not kept.is_file():
+    if kept.is_file():
+        content = kept.read_bytes()
+    else:
         compiler = java.jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(parent)
         compiler.cook(source)
-        _keep(kept, bytes(compiler.getBytecodes().get(full_name)))
+        content = bytes(compiler.getBytecodes().get(full_name))
+        with suppress(OSError):  # then it is compiled again next time
+            _keep(kept, content)
     classes = java.jvm.java.util.HashMap()
-    classes.put(full_name, kept.read_bytes())
+    classes.put(full_name, content)
     loader = java.jvm.org.codehaus.commons.compiler.util.reflect.ByteArrayClassLoader(classes, parent)
     return loader.loadClass(full_name)
 

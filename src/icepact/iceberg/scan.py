@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from icepact.iceberg.compiled import instance_of
 from icepact.iceberg.java import Java
-from icepact.model.table import DataFile, DeleteFile, DeleteKind, Key, Partition
+from icepact.model.table import DataFile, DeleteFile, DeleteKind, Key, Partition, as_partition
 
 _TASK = "org.apache.iceberg.ContentScanTask"
 _FILE = "org.apache.iceberg.ContentFile"
@@ -182,11 +182,8 @@ def _data_file(
     task: Mapping[str, Any], number: int, deletes: Sequence[int], shared: dict[tuple[int, Partition], Partition]
 ) -> DataFile:
     file = task["data-file"]
-    told = tuple(file["partition"])
-    key = file["spec-id"], told
-    partition = shared.get(key)  # one tuple per partition, not per file
-    if partition is None:
-        partition = shared[key] = partition_values(told)
+    made = as_partition(file["partition"])
+    partition = shared.setdefault((file["spec-id"], made), made)  # one tuple per partition, not per file
     references = task.get("delete-file-references")
     return DataFile(
         file["file-path"],
@@ -200,11 +197,6 @@ def _data_file(
         file.get("first-row-id"),
         tuple([deletes[i] for i in references]) if references else (),
     )
-
-
-def partition_values(values: Sequence[Any]) -> Partition:
-    """Comparable values: NaN must equal itself, or a delete would not be found to apply to its own partition."""
-    return tuple(["NaN" if value != value else value for value in values])
 
 
 def live_deletes(java: Java, table: Any, snapshot: Any) -> tuple[Any, list[DeleteFile]]:
@@ -246,7 +238,7 @@ def _delete_file(file: Mapping[str, Any], number: int) -> DeleteFile:
         size=file.get("content-size-in-bytes") or file["file-size-in-bytes"],
         records=file["record-count"],
         spec_id=file["spec-id"],
-        partition=partition_values(file.get("partition", ())),
+        partition=as_partition(file.get("partition", ())),
         sequence_number=number,
         referenced=file.get("referenced-data-file"),
         format=file["file-format"].lower(),

@@ -6,7 +6,6 @@ crash the files of a dead run are known by name.
 """
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -22,6 +21,7 @@ from icepact.iceberg.session import session_of
 from icepact.iceberg.table import IcebergTable
 from icepact.model.rewrite import ColumnFacts, InputFacts, WrittenFile
 from icepact.model.schema import flat_columns
+from icepact.model.table import is_odd
 
 MOST_STATISTICS = 500_000
 """Files times columns whose statistics are held for the proof; beyond it, fewer columns are compared."""
@@ -33,12 +33,8 @@ FileDocument: TypeAlias = Mapping[str, Any]
 
 
 def has_plain_partition(document: FileDocument) -> bool:
-    """Whether Iceberg can read its own JSON of a file again: not if a partition value is NaN or infinite."""
-    values = document.get("partition", ())
-    return not any(
-        value in ("NaN", "Infinity", "-Infinity") or (isinstance(value, float) and not math.isfinite(value))
-        for value in values
-    )
+    """Whether Iceberg can read its own JSON of a file again: not if a partition value is odd."""
+    return not any(is_odd(value) for value in document.get("partition", ()))
 
 
 class Staging:

@@ -27,6 +27,7 @@ from icepact.model.table import (
     Pinned,
     SpecField,
     TableState,
+    is_odd,
 )
 
 HIGHEST_FORMAT_VERSION = 3
@@ -189,7 +190,7 @@ class IcebergTable:
         pin = census.pin
         if not partitions:
             return TableState(**_facts(pin), files=[], deletes=[])
-        if any("NaN" in partition for _, partition in partitions):
+        if any(is_odd(value) for _, partition in partitions for value in partition):
             return self._with_files(pin, None)  # Iceberg's JSON cannot say these
         snapshot = self.table.snapshot(pin.snapshot_id)
         manifests = snapshot.allManifests(self.table.io())
@@ -347,6 +348,11 @@ class IcebergTable:
     def has_snapshot(self, snapshot_id: int | None) -> bool:
         """Whether a snapshot is still known."""
         return snapshot_id is not None and self.table.snapshot(snapshot_id) is not None
+
+    def committed_at(self, snapshot_id: int | None) -> datetime | None:
+        """When a snapshot was committed; null if it is not known any more."""
+        snapshot = None if snapshot_id is None else self.table.snapshot(snapshot_id)
+        return None if snapshot is None else datetime.fromtimestamp(snapshot.timestampMillis() / 1000, UTC)
 
     def is_ancestor(self, snapshot_id: int, *, of: int) -> bool:
         """Whether a snapshot is in the history of another, or is it."""

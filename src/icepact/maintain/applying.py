@@ -343,19 +343,22 @@ def _end(table: IcebergTable, run: Run, store: RecordStore, progress: Progress, 
         progress.step("cleaned")
     try:
         _remember_failures(table, run, store)
-        _set_clocks(run, store)
+        _set_clocks(table, run, store)
     except IcepactError as error:
         _log.warning("what became of run %s could not be recorded: %s", run.run_id, error)
     return outcome
 
 
-def _set_clocks(run: Run, store: RecordStore) -> None:
-    """Places all of whose groups are in the table were compacted now."""
-    done = run.committed
-    missing = {step.partition for step in run.plan.steps if step.group_id not in done}
-    tiers = {step.partition: step.tier.value for step in run.plan.steps if step.partition not in missing}
+def _set_clocks(table: IcebergTable, run: Run, store: RecordStore) -> None:
+    """Places of which nothing was left were compacted, as they were when the plan was made: what came later did not
+    take part. Format version 1 cannot tell what came later."""
+    plan, done = run.plan, run.committed
+    missing = {step.partition for step in plan.steps if step.group_id not in done}
+    missing |= {*plan.held_back, *(dropped.step.partition for dropped in run.dropped)}
+    tiers = {step.partition: step.tier.value for step in plan.steps if step.partition not in missing}
     if tiers:
-        store.compacted(run.plan.uuid, run.plan.branch, tiers, datetime.now(UTC))
+        pinned = None if plan.format_version == 1 else table.committed_at(plan.snapshot_id)
+        store.compacted(plan.uuid, plan.branch, tiers, pinned or datetime.now(UTC))
 
 
 def _finish(store: RecordStore, run: Run, outcome: Outcome) -> bool:

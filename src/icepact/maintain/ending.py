@@ -4,6 +4,7 @@ import time
 from collections import Counter
 
 from icepact.commit.judge import Answer
+from icepact.execute.run import unit_ids
 from icepact.maintain.work import Run
 from icepact.model.outcome import GroupOutcome, Outcome
 from icepact.model.plan import Method, RewriteFiles
@@ -86,7 +87,9 @@ def _group_outcome(run: Run, step: RewriteFiles, *, committed: bool, why: str = 
         planned_copied_bytes=step.cost.copied_bytes,
         planned_encoded_bytes=step.cost.encoded_bytes,
         predicted_money=step.cost.money,
-        money=_spent(run.plan.prices, step, written, committed=committed) if written else 0.0,
+        money=_spent(run.plan.prices, step, written, committed=committed)
+        if written
+        else round(run.plan.prices.compute(_in_vain(run, step)), 9),
         copied_bytes=written.copied_bytes if written else 0,
         encoded_bytes=written.encoded_bytes if written else 0,
         requests=written.requests if written else 0,
@@ -99,7 +102,7 @@ def _group_outcome(run: Run, step: RewriteFiles, *, committed: bool, why: str = 
         rows_out=sum(f.rows for f in written.files) if written else 0,
         bytes_in=step.bytes,
         bytes_out=sum(f.size for f in written.files) if written else 0,
-        seconds=round(written.seconds, 3) if written else 0.0,
+        seconds=round(written.seconds if written else _in_vain(run, step), 3),
     )
 
 
@@ -123,6 +126,11 @@ def _uncounted(step: RewriteFiles, written: Written) -> float:
     if not written.requests and not local:
         return 1.0
     return written.methods.get(Method.SPARK.value, 0) / max(1, sum(written.methods.values()))
+
+
+def _in_vain(run: Run, step: RewriteFiles) -> float:
+    """Seconds of units that were finished, of a group that was not."""
+    return sum(run.results[unit].seconds for unit in unit_ids(step) if unit in run.results)
 
 
 def _status(run: Run, groups: tuple[GroupOutcome, ...]) -> Status:

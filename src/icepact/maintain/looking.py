@@ -1,6 +1,6 @@
 """Pin a table and look at it, or plan; nothing is written."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +14,7 @@ from icepact.maintain.allowed import limits_of
 from icepact.maintain.learned import lessons_of
 from icepact.maintain.means import Means
 from icepact.model.budget import Limit
-from icepact.model.census import census_of
+from icepact.model.census import Census, census_of
 from icepact.model.decision import Judgement
 from icepact.model.health import Health
 from icepact.model.lessons import Lessons
@@ -25,7 +25,7 @@ from icepact.model.policies import Policies, TablePolicy
 from icepact.model.policy import Options, Policy, Strategy
 from icepact.model.rates import Rates, measurements
 from icepact.model.run import Failure, RunRecord
-from icepact.model.table import Key
+from icepact.model.table import Key, Pinned
 from icepact.plan.decide import Decided, decide
 from icepact.plan.planner import make_plan
 from icepact.record.store import RecordStore
@@ -66,13 +66,17 @@ def plan(means: Means, name: str, request: Options, *, limits: Sequence[Limit] =
         state = table.pin(branch=policy.branch, where=policy.where, snapshot_id=policy.snapshot_id)
         found = assess(census_of(state), policy, clocks=means.store.clocks(table.uuid, policy.branch))
         rates = learned_rates(means.store, means.lake.catalog, table.name)
+        unchosen: Mapping[str, str] = {}
     else:
         looked, decided = look_at(means, table, policy, now)
         found, rates = looked.health, decided.rates
         state = table.listed(looked.census, _to_be_listed(decided.judgement))
+        judged = decided.judgement.decisions
+        unchosen = {d.place.name: d.reason for d in judged if not d.chosen and not d.place.broken}
+    listed = len(state.files)
     if policy.snapshot_id is not None:
         state = table.still_there(state)
-    return make_plan(
+    made = make_plan(
         found,
         state,
         policy,
@@ -82,7 +86,10 @@ def plan(means: Means, name: str, request: Options, *, limits: Sequence[Limit] =
         set_aside=set_aside(means.store.failures(table.uuid), now),
         budget=(*limits_of(means, table.name, policy, now), *limits),
         outlook=_outlook(means, table, policy, now),
+        unchosen=unchosen,
     )
+    # what came in the place of files that are gone was not looked at: the table is not settled by such a plan
+    return made if len(state.files) == listed else replace(made, complete=False)
 
 
 def _to_be_listed(judgement: Judgement) -> frozenset[Key]:
@@ -91,16 +98,21 @@ def _to_be_listed(judgement: Judgement) -> frozenset[Key]:
     return frozenset(key for place in named for key in place.keys)
 
 
+def counted(means: Means, table: IcebergTable, pin: Pinned) -> Census:
+    """The census of a pinned table: only manifests that were not read before are read."""
+    return read_census(
+        table,
+        pin,
+        known=lambda paths: means.memory.sheets(paths, means.store),
+        keep=lambda sheets, live: means.memory.keep(pin.uuid, sheets, live, means.store),
+    )
+
+
 def look_at(means: Means, table: IcebergTable, policy: Policy, now: datetime) -> tuple[Looked, Decided]:
     """All that a look at a table brings."""
     store, memory = means.store, means.memory
     pin = table.pinned(policy.branch, policy.snapshot_id)
-    census = read_census(
-        table,
-        pin,
-        known=lambda paths: memory.sheets(paths, store),
-        keep=lambda sheets, live: memory.keep(pin.uuid, sheets, live, store),
-    )
+    census = counted(means, table, pin)
     clocks = store.clocks(pin.uuid, policy.branch)
     before, said = memory.last(pin.uuid, policy.branch)
     looked = Looked(

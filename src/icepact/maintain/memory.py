@@ -1,14 +1,17 @@
 """What is remembered between looks at tables, within bounds: sheets of manifests, and what was said last."""
 
+import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from threading import Lock
 
 from icepact.model.census import Sheet
+from icepact.model.errors import IcepactError
 from icepact.model.looked import Looked
 from icepact.plan.decide import Decided
 from icepact.record.store import RecordStore
 
+_log = logging.getLogger("icepact")
 _FILES = 4_000_000
 """Files in all sheets in memory: some 300 MB."""
 _TABLES = 100
@@ -41,14 +44,19 @@ class Memory:
         """Manifests were read."""
         self._remember(sheets)
         documents = {path: sheet.to_bytes() for path, sheet in sheets.items()}
-        store.keep_sheets(uuid, documents, live=frozenset(live), room=_ROOM)
+        try:
+            store.keep_sheets(uuid, documents, live=frozenset(live), room=_ROOM)
+        except (
+            IcepactError
+        ) as error:  # somebody else keeps the same, or nothing can be kept: it is read again next time
+            _log.debug("what was counted in manifests could not be kept: %s", error)
 
     def _remember(self, sheets: Mapping[str, Sheet]) -> None:
         with self._lock:
             for path, sheet in sheets.items():
-                if path not in self._sheets:
-                    self._sheets[path] = sheet
-                    self._files += len(sheet)
+                before = self._sheets.pop(path, None)
+                self._files += len(sheet) - (0 if before is None else len(before))
+                self._sheets[path] = sheet
             while self._files > _FILES and len(self._sheets) > 1:
                 self._files -= len(self._sheets.popitem(last=False)[1])
 
@@ -62,5 +70,8 @@ class Memory:
         with self._lock:
             self._looks[uuid, branch] = (look, decided)
             self._looks.move_to_end((uuid, branch))
-            while len(self._looks) > _TABLES:
+            while len(self._looks) > _TABLES or (len(self._looks) > 1 and self._seen() > _FILES):
                 self._looks.popitem(last=False)
+
+    def _seen(self) -> int:
+        return sum(look.health.facts.data_files for look, _ in self._looks.values())

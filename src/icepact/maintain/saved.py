@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from icepact.assess.health import assess
 from icepact.commit.judge import Answer, Verdict, judge, pinned_inputs
 from icepact.iceberg.table import HeadView, IcebergTable
 from icepact.maintain.allowed import limits_of
 from icepact.maintain.applying import apply
-from icepact.maintain.looking import look_at, set_aside
+from icepact.maintain.looking import counted, set_aside
 from icepact.maintain.means import Means
 from icepact.maintain.work import planned_again
 from icepact.model.errors import BadInput, TableNotFound
@@ -47,7 +48,8 @@ def _its_table(means: Means, saved: SavedPlan) -> IcebergTable:
 
 def _at_head(means: Means, table: IcebergTable, plan: Plan, now: datetime) -> tuple[Plan, list[Dropped]]:
     """The groups that are as they were, with the head as their pin; and the others."""
-    looked, _ = look_at(means, table, plan.policy, now)
+    pin = table.pinned(plan.branch)
+    census = counted(means, table, pin)
     aside = set_aside(means.store.failures(table.uuid), now)
     dropped: list[Dropped] = []
     kept: list[RewriteFiles] = []
@@ -56,7 +58,7 @@ def _at_head(means: Means, table: IcebergTable, plan: Plan, now: datetime) -> tu
     for file in view.files:
         live.setdefault(file.path, []).append(file)
     for step in plan.steps:
-        verdict = _judged(plan, step, view, live, looked.census.pin.spec_id)
+        verdict = _judged(plan, step, view, live, pin.spec_id)
         reason = aside.get(signature(step.files, plan.deletes))
         if verdict.answer is not Answer.CLEAN:
             dropped.append(Dropped(step=step, reason=f"refused: {verdict.reason}", overtaken=True))
@@ -65,7 +67,7 @@ def _at_head(means: Means, table: IcebergTable, plan: Plan, now: datetime) -> tu
         else:
             kept.append(step)
     again = planned_again(plan, [step.group_id for step in kept], view).plan
-    facts = looked.health.facts
+    facts = assess(census, plan.policy).facts
     before = Before(files=facts.data_files, rows=facts.rows, bytes=facts.bytes)
     return replace(
         again,
@@ -78,6 +80,10 @@ def _at_head(means: Means, table: IcebergTable, plan: Plan, now: datetime) -> tu
 def _judged(
     plan: Plan, step: RewriteFiles, view: HeadView, live: Mapping[str, Sequence[DataFile]], spec_id: int
 ) -> Verdict:
+    paths = [file.path for file in step.files]
+    mixed = any(len({(f.spec_id, f.partition) for f in unit.files}) > 1 for unit in step.units)
+    if len(set(paths)) < len(paths) or (mixed and not step.regroup):
+        return Verdict(answer=Answer.REFUSED, reason="its files do not belong together: plan again")
     if step.output_spec_id != spec_id:
         reason = f"the table is partitioned by spec {spec_id} now, and was by {step.output_spec_id}"
         return Verdict(answer=Answer.REFUSED, reason=reason)

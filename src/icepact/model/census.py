@@ -393,6 +393,12 @@ class Tally:
         np.minimum.at(found, self.of_file[some], self.census.number[some])
         return found
 
+    def newest_of(self, some: Flags) -> Ints:
+        """Of each group: the largest sequence number of some of its data files, 0 if it has none of them."""
+        found = np.zeros(self.groups, np.int64)
+        np.maximum.at(found, self.of_file[some], self.census.number[some])
+        return found
+
     @cached_property
     def newest(self) -> Ints:
         """Of each group: the largest sequence number of its data files."""

@@ -261,6 +261,8 @@ class Plan:
     before: Before
     complete: bool
     """True if no budget held anything back: once committed, the same policy plans nothing."""
+    held_back: tuple[str, ...] = ()
+    """Partitions of which something was left for another time."""
     sizes_before: Histogram = field(default_factory=Histogram)
     """Of the data files that `before` counts."""
     sizes_after: Histogram = field(default_factory=Histogram)

@@ -7,12 +7,36 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
+from math import copysign, isfinite
 from typing import Any, NamedTuple
 
 Partition = tuple[Any, ...]
 """Partition values in the order of the spec's fields, as Iceberg's JSON writes them (dates are ISO text)."""
 Key = tuple[int, Partition]
 """A partition of one spec."""
+
+
+_ODD_WORDS = ("NaN", "Infinity", "-Infinity", "-0.0")
+
+
+def is_odd(value: Any) -> bool:
+    """True for a partition value that Iceberg's JSON cannot be trusted with: it writes what it cannot read again, or
+    two zeros that are one to others."""
+    return value in _ODD_WORDS or (isinstance(value, float) and (not isfinite(value) or _is_minus_zero(value)))
+
+
+def as_partition(values: Iterable[Any]) -> Partition:
+    """Comparable values: NaN must equal itself, or a delete would not be found to apply to its own partition; and the
+    two zeros, which are two partitions, must differ."""
+    return tuple([_comparable(value) if isinstance(value, float) else value for value in values])
+
+
+def _comparable(value: float) -> Any:
+    return "NaN" if value != value else "-0.0" if _is_minus_zero(value) else value
+
+
+def _is_minus_zero(value: float) -> bool:
+    return value == 0 and copysign(1.0, value) < 0
 
 
 class DeleteKind(StrEnum):

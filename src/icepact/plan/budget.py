@@ -108,8 +108,9 @@ class _Group:
         self._share_of = {index: _worth(deletes[index]) / times for index, times in applied.items()}
         """What each of its files saves of a delete that applies to so many."""
         self._worth = sum(self._value(unit.files) for unit in step.units)
-        self._each = tuple(taken(step, resource) / self._bytes for resource in resources)
+        self._whole = tuple(taken(step, resource) for resource in resources)
         self._files_at = next((i for i, resource in enumerate(resources) if resource is Resource.FILES), None)
+        self._bytes_at = next((i for i, resource in enumerate(resources) if resource is Resource.BYTES), None)
 
     def _value(self, files: Sequence[DataFile]) -> float:
         """What is saved by making one of these files, by the same measure for all parts of the group."""
@@ -124,7 +125,15 @@ class _Group:
 
     def weight(self, files: int, size: int) -> Weights:
         """What so many of its files and bytes take of each resource."""
-        return tuple(files if i == self._files_at else each * size for i, each in enumerate(self._each))
+        share = self._share(files, size)
+        return tuple(
+            files if i == self._files_at else size if i == self._bytes_at else whole * share
+            for i, whole in enumerate(self._whole)
+        )
+
+    def _share(self, files: int, size: int) -> float:
+        """Of seconds and money: by bytes or by files, whichever is more, for each file costs something by itself."""
+        return max(size / self._bytes, files / max(1, len(self.step.files)))
 
     def piece(self, number: int, units: tuple[Unit, ...]) -> _Piece:
         """Units that are taken together."""
@@ -147,14 +156,14 @@ class _Group:
         return self.piece(number, (Unit(files=tuple(files), predicted=predicted),))
 
     def shrunk(self, units: tuple[Unit, ...]) -> RewriteFiles:
-        """The group with these units only; what it costs falls with its bytes."""
+        """The group with these units only; what it costs falls with its bytes and files."""
         if units == self.step.units:
             return self.step
         step = self.step
         files = [f for u in units for f in u.files]
         size = sum(f.size for f in files)
         outputs = sum(outputs_of(u.predicted_bytes, self._policy) for u in units)
-        share = size / self._bytes
+        share = self._share(len(files), size)
         saved = gain_of(files, outputs, self._deletes)
         return replace(
             step,

@@ -18,7 +18,7 @@ from icepact.plan.choosing import choose_files
 from icepact.plan.gain import make_gain
 from icepact.plan.methods import cheapest, why_not_assembled
 from icepact.plan.offers import best_offer, other_tasks, tasks_of
-from icepact.plan.packing import outputs_of, pack_sizes
+from icepact.plan.packing import outputs_of, pack_sizes, trusted
 from icepact.plan.prospect import Prospect
 from icepact.plan.strategies.choice import Choice, Which
 
@@ -224,7 +224,7 @@ class _Packing:
             copied=copied,
             encoded=int(census.size[taken].sum()) - copied,
         ).method
-        return method, self._rates.ratio(method)
+        return method, trusted(self._rates.ratio(method), self._policy)
 
     def _merged(self, census: Census, taken: Ints, method: Method, ratio: float) -> Ints:
         """Bytes of each file's share of an output. What a run of ours wrote does not shrink once more."""

@@ -8,7 +8,7 @@ from icepact.model.policy import Policy
 from icepact.model.rates import Rates
 from icepact.model.table import DataFile, DeleteKind, TableState
 from icepact.plan.methods import copied_bytes
-from icepact.plan.packing import AS_IT_IS, Scale
+from icepact.plan.packing import AS_IT_IS, Scale, trusted
 
 
 class Expected:
@@ -26,7 +26,7 @@ class Expected:
 
     def scale(self, method: Method) -> Scale:
         """How large a file's share of an output is. What a run of ours wrote does not shrink once more."""
-        ratio = self._rates.ratio(method)
+        ratio = trusted(self._rates.ratio(method), self._policy)
         if ratio == 1.0:
             return AS_IT_IS
 

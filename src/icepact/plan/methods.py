@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
-from typing import Any
 
 from pydantic_core import from_json
 
@@ -13,7 +11,7 @@ from icepact.model.prices import Prices
 from icepact.model.rates import Effort, Rates
 from icepact.model.schema import primitive_types
 from icepact.model.sizes import format_size
-from icepact.model.table import DataFile, DeleteFile, DeleteKind, Pinned, TableState
+from icepact.model.table import DataFile, DeleteFile, DeleteKind, Pinned, TableState, is_odd
 from icepact.model.words import seconds
 
 _NOT_WRITTEN = ("variant", "geometry", "geography", "unknown", "timestamp_ns", "timestamptz_ns", "time")
@@ -154,14 +152,9 @@ def _odd_files(files: Sequence[DataFile]) -> str | None:
     formats = {f.format for f in files} - {"parquet"}
     if formats:
         return f"some files are {sorted(formats)[0]}"
-    if any(_unspeakable(value) for f in files for value in f.partition):
-        return "a partition value is NaN or infinite"
+    if any(is_odd(value) for f in files for value in f.partition):
+        return "a partition value is NaN, infinite or minus zero"
     return None
-
-
-def _unspeakable(value: Any) -> bool:
-    """True for a partition value that Iceberg's JSON writes and cannot read."""
-    return value in ("NaN", "Infinity", "-Infinity") or (isinstance(value, float) and not isfinite(value))
 
 
 def copied_bytes(file: DataFile, deletes: Sequence[DeleteFile], policy: Policy) -> int:

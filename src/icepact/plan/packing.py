@@ -22,7 +22,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from icepact.model.plan import Unit
-from icepact.model.policy import Policy
+from icepact.model.policy import LARGE_OF_TARGET, Policy
 from icepact.model.table import DataFile
 
 OVERFILL = 1.1
@@ -39,6 +39,14 @@ class Scale(NamedTuple):
 
 
 AS_IT_IS = Scale(ratio=1.0, size=attrgetter("size"))
+
+
+def trusted(ratio: float, policy: Policy) -> float:
+    """A learned ratio, as far as it may be trusted: where a maximum is asked for that is close to the target, no unit
+    may become larger than that, even if it does not shrink at all."""
+    if policy.max_file_size >= int(policy.target_file_size * LARGE_OF_TARGET):
+        return ratio
+    return max(ratio, min(1.0, OVERFILL * policy.target_file_size / policy.max_file_size))
 
 
 def pack(files: Sequence[DataFile], policy: Policy, scale: Scale = AS_IT_IS) -> tuple[Unit, ...]:

@@ -77,13 +77,14 @@ def make_plan(
     set_aside: Mapping[str, str] | None = None,
     budget: Sequence[Limit] | None = None,
     outlook: Outlook | None = None,
+    unchosen: Mapping[str, str] | None = None,
 ) -> Plan:
     """What to rewrite, how, and why everything else is left alone.
 
     `state` needs to have only the files of the places that are chosen, as far as they are still there. `set_aside`
     says by a group's signature why it is not tried now. `budget` is all that limits the plan; if not given, what the
     policy allows a run on one core. Without `prices` those of the default preset are taken, and without an `outlook`
-    nothing was learned yet.
+    nothing was learned yet. `unchosen` are places that were judged already and are left alone, with the reason.
     """
     paying = prices or Prices.of(DEFAULT_PRESET)
     known = _Known(state, policy, rates or Rates(), paying, outlook or Outlook(now=now), tasks_of(health.places))
@@ -91,7 +92,8 @@ def make_plan(
     groups: list[RewriteFiles] = []
     left_out: list[LeftOut] = []
     for place in health.places:
-        verdict = _judge(known, place)
+        reason = unchosen.get(place.name) if unchosen else None
+        verdict = _judge(known, place) if reason is None else _left(place, reason)
         groups.extend(verdict.groups)
         left_out.extend(verdict.left_out)
     groups, aside = _without(groups, state, set_aside or {})
@@ -112,6 +114,7 @@ def make_plan(
         predicted=_predict(before, state, numbered),
         before=before,
         complete=not cut and not aside and not _blind(state, policy),
+        held_back=tuple(sorted({entry.partition for entry in (*cut, *aside)})),
         sizes_before=health.histogram,
         sizes_after=sizes_after(health.histogram, numbered, policy),
         budget=budget,

@@ -12,6 +12,9 @@ from icepact.plan.tiers import full_is_owed, major_due, minor_due
 
 def time_series(place: Place, policy: Policy, now: datetime) -> Choice:
     """A partition is open until nothing was committed to it for a while; then it is closed: rewritten fully, once."""
+    if place.time is None and place.spread:  # of an old spec, on its way into the current one
+        due = major_due(place, policy) or minor_due(place, policy, now)
+        return due or Choice(which=Which.NONE, reason="of an old spec, and nothing to merge")
     if place.time is None:
         raise BadInput(
             "time-series: no partition field is over a time; name the column whose partitions follow each other "
