@@ -115,7 +115,8 @@ def test_every_option_is_in_the_full_example_except_those_of_one_table() -> None
 @pytest.mark.parametrize("block", [b for b in _blocks() if b.mark == "checks"], ids=lambda b: b.text.split(":")[0])
 def test_a_yaml_example_is_a_valid_configuration(block: Block) -> None:
     config = Config.model_validate(yaml.safe_load(block.text))
-    assert choose_catalog(config).name == "prod"
+    if config.catalogs:
+        assert choose_catalog(config).name == "prod"
 
 
 @pytest.mark.parametrize("block", [b for b in _blocks() if b.mark == "policies"], ids=lambda b: b.text.split()[0])

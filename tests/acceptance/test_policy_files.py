@@ -128,5 +128,5 @@ def test_what_holds_for_a_table(icepact: Run, warehouse: Path, tmp_path: Path) -
     assert "256 MB" in shown
     warned = icepact("policy", "check", str(tmp_path / "lake.yaml"), "--tables", "--json", *there[:2]).json
     assert warned["warnings"] == [f"{tmp_path}/lake.yaml:10: typo.* matches no table"]
-    plan = icepact("plan", "db.events", "--json", *there).json
+    plan = icepact("plan", "db.events", "--strategy", "small-files", "--json", *there).json
     assert plan["policy"]["sources"]["target_file_size"].endswith("lake.yaml:3 (policy streaming, rule db.*)")
