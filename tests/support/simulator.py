@@ -28,7 +28,7 @@ from icepact.model.lessons import Expected, Lessons
 from icepact.model.outlook import START_PRICE, Outlook
 from icepact.model.plan import Cost, Method
 from icepact.model.policy import Policy
-from icepact.model.rates import MEASURED
+from icepact.model.rates import CALIBRATED
 from icepact.plan.gain import SECONDS_PER_FILE, SECONDS_PER_ROW_GROUP, make_gain
 from icepact.plan.learning import learn
 from icepact.plan.prospect import Prospect, features_of
@@ -44,7 +44,7 @@ EVERY = 2
 """Hours between two looks at a table."""
 LEARNS_EVERY = 12
 """Hours after which lessons are made anew though there is no new outcome; with one they are at once, as for a plan."""
-SPEED = MEASURED[Method.ASSEMBLE]
+SPEED = CALIBRATED[Method.ASSEMBLE]
 COPIED_FROM = 8 * MB
 """Row groups from this size on are copied."""
 PER_FILE = 1e-6
