@@ -9,7 +9,7 @@ from icepact.assess.health import assess
 from icepact.model.census import census_of
 from icepact.model.plan import LeftOut, Method, Plan
 from icepact.model.policy import Policy
-from icepact.model.table import DataFile, DeleteKind, LastRun
+from icepact.model.table import DataFile, DeleteKind, LastRun, as_partition, is_odd
 from icepact.plan import planner
 from tests.support.planning import NOW, make_plan
 from tests.support.states import MB, attach, data_file, delete_file, make_policy, make_state
@@ -317,3 +317,19 @@ def test_files_that_are_gone_since_the_snapshot_are_not_planned() -> None:
     ]
     assert plan.complete
     assert not planner.make_plan(found, replace(now, format_version=1), policy, now=NOW).complete
+
+
+def test_what_was_decided_before_is_told_with_its_own_reason() -> None:
+    """Only files of chosen places are listed: of others the plan knows what was decided, not why there are none."""
+    state, policy = make_state(small(6)), make_policy()
+    health = assess(census_of(state), policy)
+    plan = planner.make_plan(health, make_state([]), policy, now=NOW, unchosen={"day=d1": "not worth it: too dear"})
+    assert [entry.reason for entry in plan.left_out] == ["not worth it: too dear"]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), -0.0, "NaN", "-0.0"])
+def test_partition_values_that_json_cannot_be_trusted_with(value: object) -> None:
+    assert is_odd(value)
+    assert as_partition([value]) == as_partition([value])
+    assert not any(is_odd(plain) for plain in (0.0, 1.5, 0, None, "x", "0.0"))
+    assert as_partition([-0.0]) != as_partition([0.0])

@@ -167,3 +167,29 @@ def test_settled_places_are_still_owed_a_full_rewrite() -> None:
     clocks = {"day=2025-12-30": {"full": NOW - timedelta(days=1)}}
     paid = make_plan(assess(census_of(table), policy, clocks=clocks), table, policy, now=NOW)
     assert paid.steps == ()
+
+
+def test_files_of_an_old_spec_do_not_keep_a_time_series_from_its_work() -> None:
+    specs = {**BY_DAY, 0: PartitionSpec(spec_id=0, fields=())}
+    old = [data_file(f"o{n}", MB, spec_id=0, partition=()) for n in range(12)]
+    table = state([*old, *series("2025-12-30", 2, 4)], committed={1: NOW - 99 * HOUR, 2: NOW - 50 * HOUR}, specs=specs)
+    policy = make_policy(strategy="time-series")
+    plan = make_plan(assess(census_of(table), policy), table, policy, now=NOW)
+    assert {step.regroup: step.tier for step in plan.steps} == {True: Tier.MINOR, False: Tier.FULL}
+
+
+def test_what_a_budget_holds_back_is_named_so_that_no_clock_is_set() -> None:
+    policy = make_policy(strategy="time-series", max_files=5)
+    files = [*series("2025-12-01", 1, 4), *series("2025-12-02", 1, 9)]
+    plan = planned(files, policy, committed={1: NOW - timedelta(days=9)})
+    assert sum(len(step.files) for step in plan.steps) <= 5
+    assert "day=2025-12-02" in plan.held_back
+    assert not plan.complete
+
+
+def test_what_our_own_runs_wrote_is_no_news() -> None:
+    policy = make_policy(strategy="time-series")
+    last = LastRun(layout="x", snapshot_id=99, own_sequence_numbers=frozenset({2}), pinned_sequence_number=1)
+    table = state(series("2025-12-30", 2, 1), committed={1: NOW - timedelta(days=9), 2: NOW}, last_run=last)
+    [found] = assess(census_of(table), policy).places
+    assert found.written_at is None
