@@ -32,7 +32,7 @@ check: $(STAMP)  ## format, lint, types, architecture
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir $(VENV)/site
 
 test: setup  ## all tests but the long forms
-	@$(BIN)/pytest
+	@$(BIN)/python -m tests
 
 matrix: setup  ## every combination of the before/after tests
 	@$(BIN)/pytest tests/spark tests/chaos -m "matrix or not matrix"

@@ -5,7 +5,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from icepact.execute.rewriters.base import largest_output
@@ -159,7 +159,6 @@ def test_a_group_still_leaves_fewer_files_or_removes_deletes(wish: tuple[TableSt
 
 
 @given(seed=st.integers(0, 10**6), ratio=st.floats(0.4, 1.0))
-@settings(derandomize=True)
 def test_after_three_runs_files_are_foreseen_exactly_and_bytes_within_a_tenth(seed: int, ratio: float) -> None:
     """A table whose files shrink when they are merged, with noise; each day is compacted as it comes."""
     chance = random.Random(seed)

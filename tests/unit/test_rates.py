@@ -73,7 +73,7 @@ def test_more_work_never_takes_less(machine: Machine, runs: int, effort: Effort,
 
 
 @given(seed=st.integers(0, 10**6), slow=st.sampled_from([1 / 3, 2.0, 3.0, 4.0]))
-@settings(max_examples=50, derandomize=True)
+@settings(max_examples=50)
 def test_a_slower_machine_is_known_after_three_runs(seed: int, slow: float) -> None:
     machine = Machine(seed=seed, slow=slow, noise=0.05)
     told = taught(machine, 3).seconds(ASSEMBLE, USUAL)
@@ -81,7 +81,7 @@ def test_a_slower_machine_is_known_after_three_runs(seed: int, slow: float) -> N
 
 
 @given(seed=st.integers(0, 10**6), slow=st.sampled_from([1 / 3, 3.0]), before=st.integers(1, 20))
-@settings(max_examples=50, derandomize=True)
+@settings(max_examples=50)
 def test_a_machine_that_became_slower_is_known_after_three_runs(seed: int, slow: float, before: int) -> None:
     earlier, now = Machine(seed=seed, noise=0.05), Machine(seed=seed + 1, slow=slow, noise=0.05)
     old = [earlier.measure(USUAL, f"old-{n}") for n in range(before)]
@@ -91,7 +91,7 @@ def test_a_machine_that_became_slower_is_known_after_three_runs(seed: int, slow:
 
 
 @given(seed=st.integers(0, 10**6), at=st.integers(0, 7), times=st.sampled_from([0.05, 10.0, 1000.0]))
-@settings(max_examples=50, derandomize=True)
+@settings(max_examples=50)
 def test_a_single_outlier_hardly_moves_the_estimate(seed: int, at: int, times: float) -> None:
     clean = history(Machine(seed=seed, noise=0.05), 8)
     spoilt = [*clean[:at], clean[at]._replace(seconds=clean[at].seconds * times), *clean[at + 1 :]]
