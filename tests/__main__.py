@@ -1,7 +1,7 @@
 """`python -m tests`: all tests, in two lanes at the same time.
 
-Most of them wait for Java to start, for servers and for deadlines: one lane alone leaves half of two cores idle. What goes
-through the front door and through the fire is in one lane, what needs one Spark session or none in the other.
+Most of them wait for Java to start, for servers and for deadlines: one lane alone leaves half of two cores idle. What
+goes through the front door and through the fire is in one lane, what needs one Spark session or none in the other.
 """
 
 import subprocess
