@@ -1,7 +1,7 @@
 """`python -m tests`: all tests, in two lanes at the same time.
 
 Most of them wait for Java to start, for servers and for deadlines: one lane alone leaves half of two cores idle. What
-goes through the front door and through the fire is in one lane, what needs one Spark session or none in the other.
+needs one Spark session is in one lane, all else in the other.
 """
 
 import subprocess
@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 LANES = (
-    ("tests/acceptance", "tests/chaos", "tests/servers"),
-    ("tests/spark", "tests/golden", "tests/unit"),
+    ("tests/acceptance", "tests/chaos", "tests/servers", "tests/unit"),
+    ("tests/spark", "tests/golden"),
 )
 
 
