@@ -490,6 +490,9 @@ class ModelTable:
     def sequence_number_of(self, snapshot_id: int) -> int:
         return self._known(snapshot_id).number
 
+    def committed_at(self, snapshot_id: int | None) -> None:
+        """Nobody knows: snapshots of a model have no time."""
+
     def total_rows(self, snapshot_id: int) -> int | None:
         known = self.metadata.snapshots.get(snapshot_id)
         return None if known is None else sum(len(f.rows) for f in known.files.values())
