@@ -1,5 +1,7 @@
 """Every kind of delete: no row comes back, and a delete file goes exactly when nothing needs it any more."""
 
+from typing import Any
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -101,6 +103,29 @@ def test_upgraded_table(compactor: Compactor, spark: SparkSession, namespace: st
 
     assert delete_files(spark, table) == []
     assert ids(spark, table) == {n for n in range(180) if (n >= 120 or n % 5) and (40 <= n <= 120 or n % 7)}
+
+
+def test_deletes_that_apply_to_nothing_go_at_the_price_of_one_small_file(
+    compactor: Compactor, spark: SparkSession, namespace: str
+) -> None:
+    """A rival has rewritten what they applied to, and left them behind."""
+    table = two_kinds(spark, f"{namespace}.t", **{"write.delete.granularity": "file"})
+    spark.sql(
+        f"CALL local.system.rewrite_data_files(table => '{table}', where => \"kind = 'a'\", "
+        "options => map('rewrite-all', 'true'))"
+    )
+    health = compactor.health(table)
+    assert (health.dangling_delete_files, len(delete_files(spark, table))) == (6, 12)
+
+    rows = ids(spark, table)
+    wishes: dict[str, Any] = {"strategy": "deletes", "max_delete_ratio": 0.5, "max_fragment_ratio": 5}
+    [step] = compactor.plan(table, **wishes).steps
+    assert (step.partition, len(step.files), step.gain.delete_files) == ("kind=a", 1, 6)
+    outcome = compactor.compact(table, **wishes)
+    assert (outcome.status.value, outcome.delete_files_removed) == ("committed", 6)
+    assert (ids(spark, table), len(delete_files(spark, table))) == (rows, 6)
+    assert compactor.health(table).dangling_delete_files == 0
+    assert compactor.plan(table, **wishes).steps == ()
 
 
 # -- equality deletes -----------------------------------------------------------------------------

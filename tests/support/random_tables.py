@@ -117,6 +117,7 @@ def committed(state: TableState, plan: Plan, actual: Callable[[int], int], *, ma
         snapshot_id=101,
         own_sequence_numbers=frozenset({number}),
         pinned_sequence_number=plan.sequence_number,
+        planned_at=plan.planned_at,
     )
     return replace(
         state,

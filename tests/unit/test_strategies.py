@@ -78,6 +78,26 @@ def test_nothing_is_done_that_is_predicted_to_cost_more_than_it_saves(wish: tupl
         assert saving * outlook.money_per_scan_second > sum(step.cost.seconds for step in steps) * 0.05 / 3600
 
 
+# -- deletes ------------------------------------------------------------------------------------------
+
+
+def test_deletes_that_apply_to_nothing_go_with_the_smallest_file_if_it_is_small() -> None:
+    policy = make_policy(strategy="deletes")
+    old = data_file("elsewhere", MB, partition=("d9",), sequence_number=1)
+    idle = [delete_file(f"idle{n}", DeleteKind.EQUALITY, sequence_number=1) for n in range(3)]
+    files = [old, *(data_file(f"f{n}", (n + 5) * MB, sequence_number=2) for n in range(4))]
+    [step] = make_plan(make_state(attach(files, idle), idle), policy).steps
+    assert ([f.path for f in step.files], step.predicted_files, step.tier) == (["f0"], 1, "minor")
+    assert (step.gain.delete_files, step.gain.scan_seconds) == (3, 0.0)
+    assert step.reason == "3 delete files apply to nothing; they go with the commit of its smallest file"
+    large = [old, *(data_file(f"f{n}", (n + 500) * MB, sequence_number=2) for n in range(4))]
+    plan = make_plan(make_state(attach(large, idle), idle), policy)
+    assert plan.steps == ()
+    assert "3 delete files apply to nothing, but no file is small enough to be rewritten for that" in {
+        entry.reason for entry in plan.left_out
+    }
+
+
 # -- how deep -----------------------------------------------------------------------------------------
 
 

@@ -192,4 +192,4 @@ def test_what_our_own_runs_wrote_is_no_news() -> None:
     last = LastRun(layout="x", snapshot_id=99, own_sequence_numbers=frozenset({2}), pinned_sequence_number=1)
     table = state(series("2025-12-30", 2, 1), committed={1: NOW - timedelta(days=9), 2: NOW}, last_run=last)
     [found] = assess(census_of(table), policy).places
-    assert found.written_at is None
+    assert found.written_at == NOW - timedelta(days=9)

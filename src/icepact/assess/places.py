@@ -11,6 +11,7 @@ from icepact.assess.facts import counted_facts
 from icepact.model.census import NEVER, Census, Flags, Ints, Tally
 from icepact.model.health import Place
 from icepact.model.looked import Clocks
+from icepact.model.plan import OLD_SPECS
 from icepact.model.policy import Policy
 from icepact.model.table import Key, LastRun, Pinned, SpecField
 
@@ -33,52 +34,56 @@ def places(census: Census, policy: Policy, clocks: Clocks) -> list[Place]:
     facts = counted_facts(tally, policy.min_file_size)
     last = next((run for run in pin.last_runs if run.layout == policy.fingerprint), None)
     settled = _settled(tally, last)
-    written = _moments(pin, tally.newest_of(~np.isin(census.number, _all_own(pin))))
+    written = _moments(pin, tally.newest_of(_as_written(pin, census.number)))
     small = _moments(pin, tally.oldest_of(census.size < policy.min_file_size))
     times = _times(pin, keys, policy.time_column)
     rates = _files_per_hour(tally)
+    dangling = tally.dangling.tolist()
     ours = settled & np.isin(tally.last, _own_numbers(pin, policy)) if pin.format_version > 1 else settled
-    found = [
-        Place(
-            name=pin.show_partition(*keys[at]),
-            keys=(keys[at],),
+    pinned_at = _moments(pin, np.array([0 if last is None else last.pinned_sequence_number]))[0]
+
+    def place(number: int, some: Sequence[int], name: str, clock: str, **more: Any) -> Place:
+        by = last if settled[number] else None
+        worked = by is not None and any(
+            pinned_at is None or moment >= pinned_at for moment in clocks.get(clock, {}).values()
+        )
+        return Place(
+            name=name,
+            keys=[keys[at] for at in some],
             facts=facts[number],
-            settled_by=last.snapshot_id if last and settled[number] else None,
+            settled_by=None if by is None else by.snapshot_id,
+            settled_at=None if by is None or worked else by.planned_at,
             written_at=written[number],
             small_since=small[number],
-            time=times[at],
-            compacted_at=clocks.get(pin.show_partition(*keys[at]), {}),
-            compacted_last=bool(ours[number]),
+            time=times[some[0]],
+            compacted_at=clocks.get(clock, {}),
+            compacted_last=bool(ours[number]) or worked,
             files_per_hour=rates[number],
-            broken=bool(census.broken[at]),
-            unasked=unasked[at],
+            unasked=unasked[some[0]],
+            **more,
         )
-        for number, at in enumerate(alone)
-    ]
+
+    found: list[Place] = []
+    for number, at in enumerate(alone):
+        name = pin.show_partition(*keys[at])
+        found.append(place(number, [at], name, name, dangling=dangling[number], broken=bool(census.broken[at])))
     for number, some in enumerate(together, start=len(alone)):
         name = pin.show_partition(*keys[some[0]]) if len(some) == 1 else f"{len(some)} partitions of old specs"
-        found.append(
-            Place(
-                name=name,
-                keys=[keys[at] for at in some],
-                facts=facts[number],
-                spread=_spread(census),
-                settled_by=last.snapshot_id if last and settled[number] else None,
-                written_at=written[number],
-                small_since=small[number],
-                time=times[some[0]],
-                compacted_at=clocks.get(name, {}),
-                compacted_last=bool(ours[number]),
-                files_per_hour=rates[number],
-                unasked=unasked[some[0]],
-            )
-        )
+        found.append(place(number, some, name, OLD_SPECS, spread=_spread(census)))
     return found
 
 
 def _all_own(pin: Pinned) -> list[int]:
     """Sequence numbers of what complete runs wrote."""
     return [number for run in pin.last_runs for number in run.own_sequence_numbers if number]
+
+
+def _as_written(pin: Pinned, numbers: Ints) -> Ints:
+    """Sequence numbers of data files; of those that runs of ours wrote, what there was to rewrite: their pin."""
+    found = numbers.copy()
+    for run in pin.last_runs:
+        found[np.isin(numbers, [number for number in run.own_sequence_numbers if number])] = run.pinned_sequence_number
+    return found
 
 
 def _own_numbers(pin: Pinned, policy: Policy) -> list[int]:

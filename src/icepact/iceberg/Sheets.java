@@ -26,6 +26,7 @@ import org.apache.iceberg.types.Conversions;
 import org.apache.iceberg.types.Type;
 import org.apache.iceberg.types.Types;
 import org.apache.iceberg.util.BucketUtil;
+import org.apache.iceberg.util.ContentFileUtil;
 
 /** The live files of one manifest as columns of numbers. Compiled at run time by Spark's own compiler. */
 public final class Sheets {
@@ -82,7 +83,7 @@ public final class Sheets {
       if (delete.contentSizeInBytes() != null) {
         columns[1][files] = delete.contentSizeInBytes().longValue();
       }
-      columns[5][files] = hash(delete.referencedDataFile());
+      columns[5][files] = hash(ContentFileUtil.referencedDataFile(delete)); // also told by equal bounds;
       columns[6][files] =
           file.content() == FileContent.EQUALITY_DELETES ? 2L : file.format() == FileFormat.PUFFIN ? 1L : 0L;
     } else {
@@ -100,11 +101,11 @@ public final class Sheets {
   }
 
   /** Two hashes of 32 bits side by side; 0 where there is no path. */
-  private static long hash(String path) {
+  private static long hash(CharSequence path) {
     if (path == null) {
       return 0L;
     }
-    long found = (((long) path.hashCode()) << 32) ^ (BucketUtil.hash((CharSequence) path) & 0xFFFFFFFFL);
+    long found = (((long) path.toString().hashCode()) << 32) ^ (BucketUtil.hash(path) & 0xFFFFFFFFL);
     return found == 0L ? 1L : found;
   }
 

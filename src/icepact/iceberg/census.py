@@ -17,7 +17,7 @@ _DATA = ["content", "file_path", "file_format", "partition", "record_count", "fi
 _BOUNDS = ["lower_bounds", "upper_bounds"]
 _DELETES = [
     *("content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes", "equality_ids"),
-    *("referenced_data_file", "content_offset", "content_size_in_bytes"),
+    *("referenced_data_file", "content_offset", "content_size_in_bytes", *_BOUNDS),
 ]
 _AT_ONCE = 4
 """Manifests that are read at the same time."""

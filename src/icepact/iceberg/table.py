@@ -437,6 +437,7 @@ def _live_twice(files: Sequence[DataFile]) -> frozenset[str]:
 def _run_of(snapshot: Any) -> LastRun:
     summary = snapshot.summary()
     earlier = str(summary.get(f"{FACT_PREFIX}earlier-sequence-numbers") or "")
+    planned_at = summary.get(f"{FACT_PREFIX}planned-at")
     return LastRun(
         layout=str(summary.get(f"{FACT_PREFIX}layout")),
         snapshot_id=int(snapshot.snapshotId()),
@@ -444,6 +445,7 @@ def _run_of(snapshot: Any) -> LastRun:
             {int(snapshot.sequenceNumber()), *map(int, earlier.split(",") if earlier else ())}
         ),
         pinned_sequence_number=int(summary.get(f"{FACT_PREFIX}pinned-sequence-number") or 0),
+        planned_at=datetime.fromisoformat(str(planned_at)) if planned_at else None,
     )
 
 

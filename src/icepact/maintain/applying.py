@@ -355,7 +355,7 @@ def _set_clocks(table: IcebergTable, run: Run, store: RecordStore) -> None:
     plan, done = run.plan, run.committed
     missing = {step.partition for step in plan.steps if step.group_id not in done}
     missing |= {*plan.held_back, *(dropped.step.partition for dropped in run.dropped)}
-    tiers = {step.partition: step.tier.value for step in plan.steps if step.partition not in missing}
+    tiers = {step.clock: step.tier.value for step in plan.steps if step.partition not in missing}
     if tiers:
         pinned = None if plan.format_version == 1 else table.committed_at(plan.snapshot_id)
         store.compacted(plan.uuid, plan.branch, tiers, pinned or datetime.now(UTC))

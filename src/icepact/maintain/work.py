@@ -275,6 +275,7 @@ class Work:
                 "pinned-snapshot-id": str(plan.snapshot_id),
                 "pinned-sequence-number": str(run.plan.sequence_number),
                 "proof": plan.policy.verify.value,
+                **({"planned-at": run.plan.planned_at.isoformat()} if run.plan.planned_at else {}),
             },
         )
 

@@ -313,6 +313,12 @@ class Deletes:
         reaches = np.where(self._equality, oldest < self.number, oldest <= self.number)
         return np.where(self._bound, self._files >= 0, reaches)
 
+    @cached_property
+    def idle_in(self) -> Ints:
+        """The places of dangling delete files, each as often as it has one; vectors go with their data files."""
+        idle = ~self.applied & ~self.of(DeleteKind.DV) & (self._place >= 0)
+        return self._place[idle]
+
     def of(self, kind: DeleteKind) -> Flags:
         """Of each delete: whether it is of this kind."""
         mine: Flags = self.kind == KINDS.index(kind)
@@ -393,18 +399,16 @@ class Tally:
         np.minimum.at(found, self.of_file[some], self.census.number[some])
         return found
 
-    def newest_of(self, some: Flags) -> Ints:
-        """Of each group: the largest sequence number of some of its data files, 0 if it has none of them."""
+    def newest_of(self, numbers: Ints) -> Ints:
+        """Of each group: the largest of these numbers of its data files."""
         found = np.zeros(self.groups, np.int64)
-        np.maximum.at(found, self.of_file[some], self.census.number[some])
+        np.maximum.at(found, self.of_file, numbers)
         return found
 
     @cached_property
     def newest(self) -> Ints:
         """Of each group: the largest sequence number of its data files."""
-        found = np.zeros(self.groups, np.int64)
-        np.maximum.at(found, self.of_file, self.census.number)
-        return found
+        return self.newest_of(self.census.number)
 
     @cached_property
     def last(self) -> Ints:
@@ -436,6 +440,11 @@ class Tally:
             after = np.concatenate([np.cumsum(values[::-1])[::-1], [0]])
             found += after[np.searchsorted(numbers, self.oldest, side="right")]
         return found
+
+    @property
+    def dangling(self) -> Ints:
+        """Of each group: how many delete files it has that apply to nothing."""
+        return np.bincount(self._group[self.census.deletes.idle_in], minlength=self.groups).astype(np.int64)
 
     def unseen(self, seen: Callable[[Ints], Flags]) -> Flags:
         """Of each group: whether any of its data files, or of the deletes that apply to it, has a sequence number that

@@ -159,6 +159,8 @@ class Place:
     """For files of old specs: over how many current partitions their rows will go (a guess); else 0."""
     settled_by: int | None = None
     """The snapshot of the complete run by this same policy that has judged all there is; null if there are news."""
+    settled_at: datetime | None = None
+    """When that run was planned, if it left the place as it was; null if it rewrote it, or that is not known."""
     broken: bool = False
     """True if a path is listed more than once."""
     unasked: bool = False
@@ -175,6 +177,8 @@ class Place:
     """True if nothing was committed to it since a complete run by this same policy rewrote it."""
     files_per_hour: float | None = None
     """How often data files were added to it lately; null if that is not known."""
+    dangling: int = 0
+    """Delete files that apply to nothing any more, and go with any commit on this place."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from functools import cache
 from typing import Any, TypeAlias
@@ -125,6 +126,10 @@ class Gain:
 NO_GAIN = Gain()
 
 
+OLD_SPECS = "(old specs)"
+"""Stands in clocks for the files of old specs: which partitions they are in changes as they become fewer."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RewriteFiles:
     """Rewrite one file group: inputs of one partition, or of old specs, replaced together or not at all."""
@@ -163,6 +168,11 @@ class RewriteFiles:
     def bytes(self) -> int:
         """Bytes of all inputs."""
         return sum(unit.bytes for unit in self.units)
+
+    @property
+    def clock(self) -> str:
+        """The name under which it is noted when its place was compacted."""
+        return OLD_SPECS if self.regroup else self.partition
 
     def to_dict(self) -> dict[str, Any]:
         """The step as it is printed with `--json`."""
@@ -271,6 +281,8 @@ class Plan:
     """What limited it."""
     prices: Prices = field(default_factory=lambda: Prices.of(DEFAULT_PRESET))
     """By which money was counted, and will be when the run ends."""
+    planned_at: datetime | None = None
+    """When it was judged what is due; null in documents of earlier versions."""
 
     @property
     def paced(self) -> bool:

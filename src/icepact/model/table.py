@@ -168,6 +168,8 @@ class LastRun:
     """Of its commits."""
     pinned_sequence_number: int
     """What it had seen when it planned: files up to here were judged by it."""
+    planned_at: datetime | None = None
+    """When it judged what is due; null if its snapshot does not tell."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

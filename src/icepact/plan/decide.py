@@ -14,7 +14,7 @@ from icepact.model.plan import Method
 from icepact.model.policy import Policy
 from icepact.model.prices import DEFAULT_PRESET, Prices
 from icepact.model.rates import Rates
-from icepact.plan.choosing import choose_files
+from icepact.plan.choosing import choice_is_enough, choose_files
 from icepact.plan.gain import make_gain
 from icepact.plan.methods import cheapest, why_not_assembled
 from icepact.plan.offers import best_offer, other_tasks, tasks_of
@@ -118,7 +118,7 @@ def _decision(
 def _useful(prospect: Prospect, policy: Policy) -> bool:
     if not prospect.files:
         return False
-    return prospect.outputs < prospect.files or prospect.touched > 0 or policy.rewrite_all
+    return prospect.outputs < prospect.files or prospect.touched > 0 or choice_is_enough(prospect.choice, policy)
 
 
 class _Packing:
@@ -147,12 +147,13 @@ class _Packing:
     def _prospect(self, census: Census, place: Place, choice: Choice, files: Ints) -> Prospect:
         policy = self._policy
         touched = census.deletes.touched[files]
-        taken = files[choice.which.mask(small=census.size[files] < policy.min_file_size, touched=touched)]
+        taken = files[choice.which.mask(census.size[files], threshold=policy.min_file_size, touched=touched)]
         method, ratio = self._method(census, place, taken)
         sizes = self._merged(census, taken, method, ratio)
         order = np.lexsort((-census.size[taken], -sizes))
         taken, falling = taken[order], sizes[order].tolist()
-        units, outputs = self._units(census, place, taken, falling, ratio)
+        enough = choice_is_enough(choice, policy)
+        units, outputs = self._units(census, place, taken, falling, ratio, enough=enough)
         inside = taken[[at for unit in units for at in unit]]
         hit = int(np.count_nonzero(census.deletes.touched[inside]))
         if hit == int(np.count_nonzero(touched)):
@@ -184,26 +185,27 @@ class _Packing:
                 row_groups=max(0, int(census.row_groups[inside].sum()) - outputs),
                 delete_files=delete_files,
                 delete_records=delete_records,
+                idle=place.dangling if choice.which is Which.LIGHTEST else 0,
             ),
             cost=chosen.cost,
             touched=hit,
         )
 
     def _units(
-        self, census: Census, place: Place, taken: Ints, sizes: Sequence[int], ratio: float
+        self, census: Census, place: Place, taken: Ints, sizes: Sequence[int], ratio: float, *, enough: bool
     ) -> tuple[list[list[int]], int]:
         """Units that are worth writing, and the files they become."""
         policy, touched = self._policy, census.deletes.touched[taken]
         if not place.spread:
             packed = pack_sizes(sizes, policy, ratio)
-            units = [u for u in packed if policy.rewrite_all or len(u) > 1 or bool(touched[u[0]])]
+            units = [u for u in packed if enough or len(u) > 1 or bool(touched[u[0]])]
             return units, sum(outputs_of(sum(sizes[at] for at in unit), policy) for unit in units)
         units = []
         outputs = 0
         in_order = np.argsort(census.number[taken], kind="stable").tolist()
         for unit in _batches(in_order, census.size[taken].tolist(), policy):
             pieces = max(place.spread, math.ceil(sum(sizes[at] for at in unit) / policy.target_file_size))
-            if pieces < len(unit) or touched[unit].any() or policy.rewrite_all:
+            if pieces < len(unit) or touched[unit].any() or enough:
                 units.append(unit)
                 outputs += pieces
         return units, outputs

@@ -25,24 +25,31 @@ def scan_seconds(*, files: int, row_groups: int, delete_files: int, delete_recor
 
 
 def gain_of(
-    files: Sequence[DataFile], outputs: int, deletes: Sequence[DeleteFile], staying: Collection[int] = ()
+    files: Sequence[DataFile],
+    outputs: int,
+    deletes: Sequence[DeleteFile],
+    staying: Collection[int] = (),
+    *,
+    idle: int = 0,
 ) -> Gain:
-    """What is saved if these files become so many; deletes that still apply to files beside them are not."""
+    """What is saved if these files become so many; deletes that still apply to files beside them are not. `idle` are
+    deletes that go too, although they apply to nothing."""
     applied = {index for f in files for index in f.deletes}.difference(staying)
     return make_gain(
         files=len(files) - outputs,
         row_groups=max(0, sum(len(f.row_groups) or 1 for f in files) - outputs),
         delete_files=len(applied),
         delete_records=sum(deletes[index].records for index in applied),
+        idle=idle,
     )
 
 
-def make_gain(*, files: int, row_groups: int, delete_files: int, delete_records: int) -> Gain:
-    """A gain with its seconds."""
+def make_gain(*, files: int, row_groups: int, delete_files: int, delete_records: int, idle: int = 0) -> Gain:
+    """A gain with its seconds. No scan ever opens deletes that are idle."""
     return Gain(
         files=files,
         row_groups=row_groups,
-        delete_files=delete_files,
+        delete_files=delete_files + idle,
         delete_records=delete_records,
         scan_seconds=scan_seconds(
             files=files, row_groups=row_groups, delete_files=delete_files, delete_records=delete_records

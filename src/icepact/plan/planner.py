@@ -4,6 +4,9 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import compress
+
+import numpy as np
 
 from icepact.model.budget import Limit, run_limits
 from icepact.model.health import Health, Place
@@ -14,7 +17,7 @@ from icepact.model.prices import DEFAULT_PRESET, Prices
 from icepact.model.rates import Rates
 from icepact.model.table import DataFile, TableState, delete_records, signature
 from icepact.plan.budget import within_budget
-from icepact.plan.choosing import choose_files
+from icepact.plan.choosing import choice_is_enough, choose_files
 from icepact.plan.expected import Expected
 from icepact.plan.gain import gain_of
 from icepact.plan.methods import Chosen, choose
@@ -119,6 +122,7 @@ def make_plan(
         sizes_after=sizes_after(health.histogram, numbered, policy),
         budget=budget,
         prices=known.prices,
+        planned_at=known.outlook.now,
     )
 
 
@@ -190,7 +194,10 @@ class _Offer:
 def _offer(known: _Known, place: Place, files: Sequence[DataFile], choice: Choice) -> _Offer:
     """One depth, packed and priced; its groups carry what a later lesson needs to know."""
     policy = known.policy
-    chosen = [f for f in files if choice.which.takes(small=f.size < policy.min_file_size, touched=bool(f.deletes))]
+    sizes = np.fromiter((f.size for f in files), np.int64)
+    touched = np.fromiter((bool(f.deletes) for f in files), np.bool_)
+    meant = choice.which.mask(sizes, threshold=policy.min_file_size, touched=touched)
+    chosen = list(compress(files, meant.tolist()))
     taken = {f.path for f in chosen}
     staying = {index for f in files if f.path not in taken for index in f.deletes}
     groups = tuple(_groups(known, place, chosen, choice, staying))
@@ -221,6 +228,8 @@ def _groups(
 ) -> Iterator[RewriteFiles]:
     """Groups of one place that leave fewer files or remove delete records; `staying` are deletes of its other files."""
     state, policy = known.state, known.policy
+    enough = choice_is_enough(choice, policy)
+    idle = place.dangling if choice.which is Which.LIGHTEST else 0
     scale = known.scale(chosen, spread=place.spread)
     if place.spread:
         # cut only where a group may not be larger: every further group leaves one more small file in each partition
@@ -229,7 +238,7 @@ def _groups(
             (as_one(tuple(f for unit in batch for f in unit.files), scale),) for batch in _batches(lone, policy)
         ]
     else:
-        units = [u for u in pack(chosen, policy, scale) if policy.rewrite_all or _useful(u)]
+        units = [u for u in pack(chosen, policy, scale) if enough or _useful(u)]
         batches = list(_batches(units, policy))
     for units_of_group in batches:
         files = [f for u in units_of_group for f in u.files]
@@ -237,7 +246,7 @@ def _groups(
         predicted = sum(outputs_of(u.predicted_bytes, policy) for u in units_of_group)
         if place.spread:
             predicted = max(place.spread, math.ceil(size / policy.target_file_size))
-        if predicted >= len(files) and not any(f.deletes for f in files) and not policy.rewrite_all:
+        if predicted >= len(files) and not any(f.deletes for f in files) and not enough:
             continue
         method = known.method(units_of_group, spread=place.spread, outputs=predicted)
         yield RewriteFiles(
@@ -251,7 +260,7 @@ def _groups(
             cost=method.cost,
             reason=choice.reason,
             tier=choice.which.tier,
-            gain=gain_of(files, predicted, state.deletes, staying),
+            gain=gain_of(files, predicted, state.deletes, staying, idle=idle),
             predicted_files=predicted,
             predicted_bytes=size,
             delete_records=delete_records(files, state.deletes),

@@ -28,8 +28,9 @@ def due(place: Place, policy: Policy, now: datetime) -> Choice:
         return minor
     if policy.full_trigger_interval is not None and full_is_owed(place):
         last = place.compacted_at.get(Tier.FULL)
-        wait = timedelta(seconds=policy.full_trigger_interval)
-        if last is None or now - last >= wait:
+        # what another tier has just rewritten waits as long, and then needs no news
+        since = max(place.compacted_at.values(), default=None) if place.compacted_last else last
+        if since is None or now - since >= timedelta(seconds=policy.full_trigger_interval):
             when = "never" if last is None else f"last on {last:%Y-%m-%d %H:%M} UTC"
             reason = f"full every {format_duration(policy.full_trigger_interval)}, {when}"
             return Choice(which=Which.ALL, reason=reason)

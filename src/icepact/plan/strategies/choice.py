@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from icepact.model.census import Flags
+from icepact.model.census import Flags, Ints
 from icepact.model.tier import Tier
 
 
@@ -18,27 +18,20 @@ class Which(StrEnum):
     TOUCHED = "touched"
     """Those that deletes apply to."""
     SMALL_OR_TOUCHED = "small or touched"
+    LIGHTEST = "the lightest"
+    """The smallest one of all: with its commit the deletes of the place go that apply to nothing."""
     ALL = "all"
 
-    def takes(self, *, small: bool, touched: bool) -> bool:
-        """Whether a file is meant."""
-        match self:
-            case Which.NONE:
-                return False
-            case Which.SMALL:
-                return small
-            case Which.TOUCHED:
-                return touched
-            case Which.SMALL_OR_TOUCHED:
-                return small or touched
-            case Which.ALL:
-                return True
-
-    def mask(self, *, small: Flags, touched: Flags) -> Flags:
-        """The same for columns of files."""
+    def mask(self, sizes: Ints, *, threshold: int, touched: Flags) -> Flags:
+        """Of each file, by its size and by whether deletes apply to it: whether it is meant."""
+        small: Flags = sizes < threshold
         match self:
             case Which.NONE:
                 return np.zeros_like(small)
+            case Which.LIGHTEST:
+                lightest = np.zeros_like(small)
+                lightest[sizes.argmin() if len(sizes) else slice(0)] = True
+                return lightest
             case Which.SMALL:
                 return small
             case Which.TOUCHED:
@@ -52,7 +45,7 @@ class Which(StrEnum):
     def tier(self) -> Tier:
         """How deep it goes to rewrite these."""
         match self:
-            case Which.NONE | Which.SMALL:
+            case Which.NONE | Which.SMALL | Which.LIGHTEST:
                 return Tier.MINOR
             case Which.TOUCHED | Which.SMALL_OR_TOUCHED:
                 return Tier.MAJOR

@@ -9,7 +9,8 @@ from icepact.plan.strategies.choice import Choice, Which
 
 
 def deletes(place: Place, policy: Policy, now: datetime) -> Choice:
-    """By delete records first, whatever holds them; then by the files that must be opened for them."""
+    """By delete records first, whatever holds them; then by the files that must be opened for them; then by those that
+    apply to nothing, which cost no scan anything, and so are worth no more than a small file."""
     del now
     facts = place.facts
     records, rows = counted(facts.all_delete_records, "delete record"), counted(facts.rows, "row")
@@ -18,6 +19,12 @@ def deletes(place: Place, policy: Policy, now: datetime) -> Choice:
         return Choice(which=Which.TOUCHED, reason=f"{records} on {rows}")
     if facts.fragment_ratio > policy.max_fragment_ratio:
         return Choice(which=Which.TOUCHED, reason=f"{files} on {data}")
+    if place.dangling:
+        idle = counted(place.dangling, "delete file")
+        idle += " applies to nothing" if place.dangling == 1 else " apply to nothing"
+        if facts.small_files:
+            return Choice(which=Which.LIGHTEST, reason=f"{idle}; they go with the commit of its smallest file")
+        return Choice(which=Which.NONE, reason=f"{idle}, but no file is small enough to be rewritten for that")
     if not facts.all_delete_files:
         return Choice(which=Which.NONE, reason="no deletes")
     return Choice(which=Which.NONE, reason=f"only {records} on {rows}, and {files} on {data}")
