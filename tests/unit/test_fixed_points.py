@@ -1,4 +1,4 @@
-"""No strategy and no tier works for nothing: INVARIANTS 16 over random tables, policies and histories.
+"""No strategy and no tier works for nothing: INVARIANTS 15 over random tables, policies and histories.
 
 What a run has done is not done again until something is written, however small its outputs came out, and however much
 time goes by.
