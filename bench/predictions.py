@@ -1,5 +1,6 @@
 """How good predictions are after three recorded runs: files, bytes and seconds of the benchmark's workloads."""
 
+import json
 import statistics
 import sys
 import tempfile
@@ -8,7 +9,9 @@ from pathlib import Path
 from bench.result import Result
 from bench.rewrite.measure import _roll_back, _subject, default_heap, open_workshop
 from bench.rewrite.workloads import WORKLOADS, Workload
+from icepact import Compactor
 from icepact.model.outcome import Outcome
+from icepact.model.sizes import parse_size
 
 LEARNED_FROM = 3
 """Runs on a table before it is judged."""
@@ -20,6 +23,7 @@ def predictions(rounds: int) -> list[Result]:
     """Every workload on one table, rolled back after each run."""
     errors: dict[str, list[float]] = {"files": [], "bytes": [], "seconds": []}
     covered: list[bool] = []
+    off_target: list[float] = []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         workshop = open_workshop(Path(folder), default_heap())
         for workload in WORKLOADS:
@@ -29,12 +33,20 @@ def predictions(rounds: int) -> list[Result]:
                     outcome = workshop.compactor.compact(subject.table, target_file_size=TARGET)
                     if number >= LEARNED_FROM:
                         _compare(workload, outcome, errors, covered)
+                        off_target += _off_target(workshop.compactor, subject.table)
                     _roll_back(subject)
             workshop.forget(pile)
     runs = len(covered)
     wrong = sum(error > 0 for error in errors["files"])
     return [
         Result("runs whose output files were not predicted exactly", wrong, "", 0, f"{runs} runs of {len(WORKLOADS)}"),
+        Result(
+            "outputs off target, last of each partition aside",
+            max(off_target, default=0.0),
+            "x",
+            0.1,
+            f"the furthest of {len(off_target)}",
+        ),
         Result("error of predicted bytes", _median(errors["bytes"]), "x", 0.1, _spread(errors["bytes"])),
         Result("error of predicted seconds", _median(errors["seconds"]), "x", 0.2, _spread(errors["seconds"])),
         Result(
@@ -57,6 +69,20 @@ def _compare(workload: Workload, outcome: Outcome, errors: dict[str, list[float]
     low, high = sum(g.predicted_seconds_low for g in groups), sum(g.predicted_seconds_high for g in groups)
     covered.append(low <= pairs["seconds"][1] <= high)
     print(f"({workload.name}) {', '.join(told)}, interval {low:.3g} to {high:.3g}", file=sys.stderr, flush=True)
+
+
+def _off_target(compactor: Compactor, table: str) -> list[float]:
+    """How far new files are from the target, but for the smallest one of each partition."""
+    rows = compactor.spark.sql(
+        f"SELECT to_json(data_file) FROM {table}.entries "
+        f"WHERE status = 1 AND snapshot_id = (SELECT snapshot_id FROM {table}.refs WHERE name = 'main')"
+    ).collect()
+    sizes: dict[str, list[int]] = {}
+    for (text,) in rows:
+        file = json.loads(text)
+        sizes.setdefault(str(file.get("partition")), []).append(file["file_size_in_bytes"])
+    target = parse_size(TARGET)
+    return [abs(size / target - 1) for some in sizes.values() for size in sorted(some)[1:]]
 
 
 def _median(values: list[float]) -> float:

@@ -49,6 +49,13 @@ def test_units_are_alike_in_size(packing: tuple[list[DataFile], Policy]) -> None
     assert all(average / 2 <= size <= average * 2 for size in judged)
 
 
+@given(st.lists(st.integers(1, 140), min_size=1, max_size=200))
+def test_small_files_become_files_within_a_tenth_of_the_target_but_for_the_rest(some: list[int]) -> None:
+    files = [data_file(f"f{n:03d}", size) for n, size in enumerate(some)]
+    units = pack(files, make_policy(target_file_size=1000))
+    assert all(900 <= unit.bytes <= 1100 for unit in units[:-1])
+
+
 @given(packings(), st.randoms(use_true_random=False))
 def test_the_order_of_files_does_not_matter(packing: tuple[list[DataFile], Policy], chance: random.Random) -> None:
     files, policy = packing

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from icepact.model.amoro import AMORO_PREFIX, NO_EFFECT, TRANSLATED
+from icepact.model.amoro import AMORO_PREFIX
 from icepact.model.errors import BadInput
 from icepact.model.patterns import Reach, parse_pattern
 from icepact.model.policies import Policies, TablePolicy, unmatched
@@ -287,8 +287,11 @@ def test_a_share_follows_the_target_wherever_that_comes_from() -> None:
 
 
 def test_what_is_about_amoro_itself_changes_nothing() -> None:
-    assert not set(NO_EFFECT) & set(TRANSLATED)
-    theirs = {AMORO_PREFIX + key: "7" for key in (*NO_EFFECT, "something.new")}
+    """`fragment-ratio` is among it: here one threshold says what is small."""
+    names = ("allow-partial-commit", "evaluation.fallback-interval", "execute.num-retries", "fragment-ratio")
+    names += ("full.rewrite-all-files", "group", "max-task-size-bytes", "min-plan-interval", "quota")
+    names += ("refresh-event.identifier", "something.new")
+    theirs = {AMORO_PREFIX + name: "7" for name in names}
     assert resolve(Options(), theirs, Options()) == resolve(Options(), {}, Options())
 
 

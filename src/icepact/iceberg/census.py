@@ -8,7 +8,7 @@ import numpy as np
 from pydantic_core import from_json
 
 from icepact.iceberg.compiled import instance_of
-from icepact.iceberg.java import patient
+from icepact.iceberg.java import patient, through_a_file
 from icepact.iceberg.table import IcebergTable
 from icepact.model.census import COLUMNS, Census, Sheet
 from icepact.model.table import Pinned, as_partition
@@ -33,7 +33,7 @@ def read_census(table: IcebergTable, pin: Pinned, *, known: Known, keep: Keep) -
     if snapshot is None:
         return Census(pin=pin, sheets={})
     listed = snapshot.allManifests(table.table.io())
-    paths = table.java.texts(listed, table.java.method("org.apache.iceberg.ManifestFile", "path"))
+    paths = table.manifest_paths(listed)
     found = {path: sheet for path, sheet in known(paths).items() if sheet.deletes or sheet.sorted_by == pin.sort_key}
     missing = [at for at, path in enumerate(paths) if path not in found]
     if missing:
@@ -57,7 +57,7 @@ def read_sheet(table: IcebergTable, manifest: Any, sort_key: int) -> Sheet:
     reading = instance_of(java, "Sheets")
     reading.read(manifest, table.table.io(), specs, columns, sort_key, kind)
     spec_id = int(manifest.partitionSpecId())
-    numbers = np.frombuffer(reading.columns(), "<i8").reshape(len(COLUMNS), -1)
+    numbers = np.frombuffer(through_a_file(reading.write), "<i8").reshape(len(COLUMNS), -1)
     return Sheet(
         spec_id=spec_id,
         deletes=deletes,

@@ -175,15 +175,21 @@ class Java:
         arguments = self.jvm.java.util.ArrayList()
         arguments.add(argument)
         lines = self.mapped(arguments, handle)
-        descriptor, path = tempfile.mkstemp(prefix="icepact-")  # readable by this user only
-        try:
-            nothing = self.gateway.new_array(self.jvm.java.lang.String, 0)
-            options = self.gateway.new_array(self.jvm.java.nio.file.OpenOption, 0)
-            self.jvm.java.nio.file.Files.write(self.jvm.java.nio.file.Paths.get(path, nothing), lines, options)
-            with open(descriptor, "rb") as stream:
-                return stream.read()
-        finally:
-            os.unlink(path)
+        nothing = self.gateway.new_array(self.jvm.java.lang.String, 0)
+        options = self.gateway.new_array(self.jvm.java.nio.file.OpenOption, 0)
+        paths, files = self.jvm.java.nio.file.Paths, self.jvm.java.nio.file.Files
+        return through_a_file(lambda path: files.write(paths.get(path, nothing), lines, options))
+
+
+def through_a_file(write: Callable[[str], object]) -> bytes:
+    """What Java writes to a file that only this user can read."""
+    descriptor, path = tempfile.mkstemp(prefix="icepact-")
+    try:
+        with open(descriptor, "rb") as stream:
+            write(path)
+            return stream.read()
+    finally:
+        os.unlink(path)
 
 
 P = ParamSpec("P")

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from icepact.iceberg.compiled import instance_of
 from icepact.iceberg.java import Java, JavaError, error_line, patient, quiet
 from icepact.iceberg.scan import ScanTasks, live_deletes
 from icepact.model.census import Census
@@ -33,7 +34,8 @@ from icepact.model.table import (
 HIGHEST_FORMAT_VERSION = 3
 FACT_PREFIX = "icepact."
 _ENCRYPTION = "encryption.key-id"
-_COMPLETE = f"{FACT_PREFIX}complete=true"
+_RUN_FACTS = ("complete", "layout", "pinned-sequence-number", "earlier-sequence-numbers", "planned-at")
+"""Of a run that left nothing over, in the summary of its last snapshot."""
 _REMEMBERED = 200
 """Snapshots that a timeline goes back."""
 _UNREADABLE_BY_SPARK = ("time", "timestamp_ns", "timestamptz_ns")
@@ -63,6 +65,24 @@ class HeadView:
         here = set(self.tasks.paths())
         numbers = zip(self.everything.paths(), self.everything.sequence_numbers(), strict=True)
         return min((number for path, number in numbers if path not in here), default=None)
+
+
+class _Told(NamedTuple):
+    """One snapshot, in short."""
+
+    id: int
+    parent: int | None
+    number: int
+    time: int
+    """In milliseconds."""
+    facts: Sequence[str]
+    """Of a complete run; none if it is not the end of one."""
+
+    @staticmethod
+    def of(line: str) -> "_Told":
+        """As Java tells it."""
+        name, parent, number, time, *facts = line.split("\t")
+        return _Told(int(name), int(parent) if parent else None, int(number), int(time), facts)
 
 
 class IcebergTable:
@@ -194,7 +214,7 @@ class IcebergTable:
             return self._with_files(pin, None)  # Iceberg's JSON cannot say these
         snapshot = self.table.snapshot(pin.snapshot_id)
         manifests = snapshot.allManifests(self.table.io())
-        paths = self.java.texts(manifests, self.java.method("org.apache.iceberg.ManifestFile", "path"))
+        paths = self.manifest_paths(manifests)
         data = self.java.jvm.java.util.ArrayList()
         for at, path in enumerate(paths):
             sheet = census.sheets[path]
@@ -227,7 +247,7 @@ class IcebergTable:
         snapshot = self.head(branch) if snapshot_id is None else self._earlier(branch, snapshot_id)
         self._check_partitions(snapshot)
         order = json.loads(str(self.java.iceberg.SortOrderParser.toJson(self.table.sortOrder())))["fields"]
-        everything = self.table.operations().current().snapshots()
+        everything = self._told()
         return Pinned(
             table=self.name,
             uuid=self.uuid,
@@ -240,11 +260,11 @@ class IcebergTable:
             spec_id=int(self.table.spec().specId()),
             sort_order=_sort_order(order),
             sort_key=_sort_key(order),
-            moments=self._moments(everything),
+            moments=sorted((told.number, told.time) for told in everything),
             properties=self.properties,
             manifests=0 if snapshot is None else len(snapshot.allManifests(self.table.io())),
-            snapshots=int(everything.size()),
-            last_runs=() if snapshot is None else self._last_runs(snapshot),
+            snapshots=len(everything),
+            last_runs=() if snapshot is None else _last_runs(everything, int(snapshot.snapshotId())),
         )
 
     def _earlier(self, branch: str, snapshot_id: int) -> Any:
@@ -266,11 +286,16 @@ class IcebergTable:
         live = set(tasks.with_paths([file.path for file in state.files]).paths())
         return replace(state, files=[file for file in state.files if file.path in live])
 
-    def _moments(self, snapshots: Any) -> list[tuple[int, int]]:
-        java, owner = self.java, "org.apache.iceberg.Snapshot"
-        numbers = java.numbers(snapshots, java.method(owner, "sequenceNumber"))
-        times = java.numbers(snapshots, java.method(owner, "timestampMillis"))
-        return sorted((n, t) for n, t in zip(numbers, times, strict=True) if n is not None and t is not None)
+    def _told(self) -> list[_Told]:
+        """All snapshots that are known, in one transfer."""
+        java = self.java
+        facts = java.from_json([FACT_PREFIX + fact for fact in _RUN_FACTS], "java.util.ArrayList")
+        lines = instance_of(java, "Glance").snapshots(self.table.operations().current().snapshots(), facts)
+        return [_Told.of(line) for line in str(lines).splitlines()]
+
+    def manifest_paths(self, manifests: Any) -> list[str]:
+        """Paths of Java's own manifests, in order."""
+        return str(instance_of(self.java, "Glance").paths(manifests)).splitlines()
 
     def expression(self, where: str) -> Any:
         """A row filter in Spark's SQL as Iceberg's expression, or one line that says why not."""
@@ -281,26 +306,6 @@ class IcebergTable:
                 return converter.convertToIcebergExpression(resolved)
         except (JavaError, PySparkException, Py4JError) as error:
             raise BadInput(f"where {where!r}: {error_line(error)}") from None
-
-    def _last_runs(self, head: Any) -> list[LastRun]:
-        """Complete runs among the head and its ancestors, newest first, from the facts in their summaries."""
-        java, owner = self.java, "org.apache.iceberg.Snapshot"
-        contains = java.bind(java.method("java.lang.String", "contains", "java.lang.CharSequence"), 1, _COMPLETE)
-        text = java.method("java.lang.String", "valueOf", "java.lang.Object")
-        everything = self.table.operations().current().snapshots()
-        is_complete = java.as_predicate(java.chain(java.method(owner, "summary"), text, contains))
-        runs = {int(s.snapshotId()): s for s in java.items(java.filtered(everything.stream(), is_complete))}
-        if not runs:
-            return []
-        ids = java.numbers(everything, java.method(owner, "snapshotId"))
-        parents = dict(zip(ids, java.numbers(everything, java.method(owner, "parentId")), strict=True))
-        found: list[LastRun] = []
-        at: int | None = int(head.snapshotId())
-        while at is not None:
-            if at in runs:
-                found.append(_run_of(runs[at]))
-            at = parents.get(at)
-        return found
 
     @patient
     def timeline(self, snapshot_id: int | None) -> list[Moment]:
@@ -434,19 +439,28 @@ def _live_twice(files: Sequence[DataFile]) -> frozenset[str]:
     return frozenset(path for path, count in Counter(f.path for f in files).items() if count > 1)
 
 
-def _run_of(snapshot: Any) -> LastRun:
-    summary = snapshot.summary()
-    earlier = str(summary.get(f"{FACT_PREFIX}earlier-sequence-numbers") or "")
-    planned_at = summary.get(f"{FACT_PREFIX}planned-at")
-    return LastRun(
-        layout=str(summary.get(f"{FACT_PREFIX}layout")),
-        snapshot_id=int(snapshot.snapshotId()),
-        own_sequence_numbers=frozenset(
-            {int(snapshot.sequenceNumber()), *map(int, earlier.split(",") if earlier else ())}
-        ),
-        pinned_sequence_number=int(summary.get(f"{FACT_PREFIX}pinned-sequence-number") or 0),
-        planned_at=datetime.fromisoformat(str(planned_at)) if planned_at else None,
-    )
+def _last_runs(everything: Sequence[_Told], head: int) -> list[LastRun]:
+    """Complete runs among the head and its ancestors, newest first."""
+    if not any(told.facts for told in everything):
+        return []
+    by_id = {told.id: told for told in everything}
+    found: list[LastRun] = []
+    told = by_id.get(head)
+    while told is not None:
+        if told.facts:
+            layout, pinned, earlier, planned_at = told.facts
+            numbers = [told.number, *map(int, earlier.split(",") if earlier else ())]
+            found.append(
+                LastRun(
+                    layout=layout,
+                    snapshot_id=told.id,
+                    own_sequence_numbers=frozenset(numbers),
+                    pinned_sequence_number=int(pinned or 0),
+                    planned_at=datetime.fromisoformat(planned_at) if planned_at else None,
+                )
+            )
+        told = None if told.parent is None else by_id.get(told.parent)
+    return found
 
 
 def _moment(document: Mapping[str, Any]) -> Moment:

@@ -18,12 +18,6 @@ _INTERVALS = ("minor.trigger.interval", "full.trigger.interval")
 """In milliseconds there."""
 SHARE = "min-target-size-ratio"
 """The small-file threshold, which Amoro writes as a share of the target."""
-NO_EFFECT = (
-    *("allow-partial-commit", "evaluation.fallback-interval", "execute.num-retries", "fragment-ratio"),
-    *("full.rewrite-all-files", "group", "max-task-size-bytes", "min-plan-interval", "quota"),
-    *("refresh-event.identifier",),
-)
-"""Properties about how Amoro itself works. `fragment-ratio` is among them: here one threshold says what is small."""
 
 
 def translated(properties: Mapping[str, str], target: int | None = None) -> dict[str, tuple[str, str]]:

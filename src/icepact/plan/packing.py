@@ -1,7 +1,9 @@
 """Packing files into units: every file once, no unit above the maximum, sizes alike.
 
 Best fit by falling size up to the target and a tenth, then the smallest units are joined while both are
-small and still fit; then the files are dealt out anew into as many units, so that tasks take equally long.
+small and still fit. If as many units of equal size would be within a tenth of the target, the files are dealt
+out anew into these, so that tasks take equally long; else units are filled up to about the target, and one holds
+the rest.
 Sizes are those that files will have in the outputs: where a table has taught that merging makes them smaller, more
 of them go into a unit.
 What this guarantees (all property-tested):
@@ -27,6 +29,10 @@ from icepact.model.table import DataFile
 
 OVERFILL = 1.1
 """How far above the target a unit may be filled, to spare a tiny remainder."""
+FILL = 1.05
+"""The same where a remainder is left anyway: what is missing then is about as much as what is over."""
+UNDERFILL = 0.9
+"""How far below it all units may be, so that they are alike."""
 
 
 class Scale(NamedTuple):
@@ -59,7 +65,12 @@ def pack(files: Sequence[DataFile], policy: Policy, scale: Scale = AS_IT_IS) -> 
 def pack_sizes(sizes: Sequence[int], policy: Policy, ratio: float = 1.0) -> list[list[int]]:
     """The same for sizes alone, given in falling order: units as indexes."""
     limits = _Limits(policy, ratio)
-    bins = _balanced(_join_smallest(_best_fit(sizes, limits), limits), sizes, limits)
+    bins = _join_smallest(_best_fit(sizes, limits, limits.capacity), limits)
+    dealt = _dealt(bins, sizes, limits)
+    if dealt is None and len(bins) > 1:
+        lower = _join_smallest(_best_fit(sizes, limits, limits.full), limits)
+        bins = lower if len(lower) == len(bins) else bins
+    bins = dealt or bins
     bins.sort(key=lambda b: (-b.size, b.files[0]))
     return [b.files for b in bins]
 
@@ -85,10 +96,12 @@ class _Limits:
 
     def __init__(self, policy: Policy, ratio: float) -> None:
         self.small = policy.min_file_size
+        self.close = max(policy.min_file_size, int(policy.target_file_size * UNDERFILL))
         self.files = policy.max_group_files
         # a group's limit is about inputs; where outputs are smaller than that, so is what is left of it
         self.largest = min(policy.max_file_size, int(policy.max_group_size * min(1.0, ratio)))
         self.capacity = min(self.largest, int(policy.target_file_size * OVERFILL))
+        self.full = min(self.largest, int(policy.target_file_size * FILL))
 
 
 class _Bin:
@@ -101,7 +114,7 @@ class _Bin:
         self.size = size
 
 
-def _best_fit(sizes: Sequence[int], limits: _Limits) -> list[_Bin]:
+def _best_fit(sizes: Sequence[int], limits: _Limits, capacity: int) -> list[_Bin]:
     """Best fit with a sorted list of free room: n log n, where a plain first fit is quadratic."""
     bins: list[_Bin] = []
     room: list[tuple[int, int]] = []  # (free bytes, bin number), ascending
@@ -109,7 +122,7 @@ def _best_fit(sizes: Sequence[int], limits: _Limits) -> list[_Bin]:
         at = bisect_left(room, (size, 0))
         if at == len(room):
             bins.append(_Bin(file, size))
-            insort(room, (limits.capacity - size, len(bins) - 1))
+            insort(room, (capacity - size, len(bins) - 1))
             continue
         free, number = room.pop(at)
         chosen = bins[number]
@@ -144,14 +157,14 @@ def _join_smallest(bins: Sequence[_Bin], limits: _Limits) -> list[_Bin]:
     return [*full, *(entry[2] for entry in heap)]
 
 
-def _balanced(bins: list[_Bin], sizes: Sequence[int], limits: _Limits) -> list[_Bin]:
-    """The same files in as many units of about equal size; the units as they are if that would leave a small one.
+def _dealt(bins: Sequence[_Bin], sizes: Sequence[int], limits: _Limits) -> list[_Bin] | None:
+    """The same files in as many units of about equal size; null if that would leave one far from the target.
 
     Largest file first, each into the emptiest unit. A small unit could be joined in the next run: the fixed
     point would be lost.
     """
     if len(bins) < 2:
-        return bins
+        return None
     dealt = [_Bin(file, sizes[file]) for file in range(len(bins))]
     heap = [(b.size, number) for number, b in enumerate(dealt)]
     heapify(heap)
@@ -163,5 +176,5 @@ def _balanced(bins: list[_Bin], sizes: Sequence[int], limits: _Limits) -> list[_
     spread = max(b.size for b in dealt) - min(b.size for b in dealt)
     before = max(b.size for b in bins) - min(b.size for b in bins)
     fits = all(len(b.files) <= limits.files and b.size <= limits.capacity for b in dealt)
-    large = min(b.size for b in dealt) >= limits.small
-    return dealt if fits and large and spread < before else bins
+    close = min(b.size for b in dealt) >= limits.close
+    return dealt if fits and close and spread < before else None

@@ -1,0 +1,43 @@
+package icepact;
+
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import org.apache.iceberg.ManifestFile;
+import org.apache.iceberg.Snapshot;
+
+/** What every look at a table asks of all its snapshots and manifests. */
+public final class Glance {
+
+  /** The paths of manifests, one on each line. */
+  public String paths(List manifests) {
+    StringBuilder lines = new StringBuilder();
+    for (Iterator each = manifests.iterator(); each.hasNext(); ) {
+      lines.append(((ManifestFile) each.next()).path()).append('\n');
+    }
+    return lines.toString();
+  }
+
+  /**
+   * Snapshots, one on each line: id, parent, sequence number and time, parted by tabs. Where the summary has the first
+   * fact as "true", the other facts follow.
+   */
+  public String snapshots(List snapshots, List facts) {
+    StringBuilder lines = new StringBuilder();
+    for (Iterator each = snapshots.iterator(); each.hasNext(); ) {
+      Snapshot snapshot = (Snapshot) each.next();
+      Long parent = snapshot.parentId();
+      Map summary = snapshot.summary();
+      lines.append(snapshot.snapshotId()).append('\t').append(parent == null ? "" : parent.toString());
+      lines.append('\t').append(snapshot.sequenceNumber()).append('\t').append(snapshot.timestampMillis());
+      if (summary != null && "true".equals(summary.get(facts.get(0)))) {
+        for (int i = 1; i < facts.size(); i++) {
+          Object fact = summary.get(facts.get(i));
+          lines.append('\t').append(fact == null ? "" : fact.toString());
+        }
+      }
+      lines.append('\n');
+    }
+    return lines.toString();
+  }
+}
