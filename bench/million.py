@@ -27,15 +27,10 @@ NAME = "bench.million"
 
 
 def million(rounds: int, files: int = FILES) -> list[Result]:
-    """Measured in a process of its own, so that its memory is its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.million", str(min(rounds, 3)), str(files)],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    facts = json.loads(done.stdout)
-    middle = {name: statistics.median(facts[name]) for name in ("plan_files", "judge", "plan", "again")}
+    """A hundredth and a tenth of it too, to see how cost grows."""
+    fewer = {count: _measured(rounds, count)["judge"] for count in (files // 100, files // 10)}
+    middle = _measured(rounds, files)
+    seconds = {**fewer, files: middle["judge"]}
     detail = f"median {{:.2f}} s against {middle['plan_files']:.2f} s, {files:,} files"
     return [
         Result(
@@ -53,8 +48,23 @@ def million(rounds: int, files: int = FILES) -> list[Result]:
             detail.format(middle["plan"]) + ", a third of them listed",
         ),
         Result("judging them after an append", 1000 * middle["again"], "ms", 100.0, "median"),
-        Result("driver Python memory while judging", facts["judge_mb"], "MB", 1000.0, "peak resident size"),
+        Result(
+            "cold judging per file, all of them / a tenth of them",
+            middle["judge"] / (10 * fewer[files // 10]),
+            "x",
+            1.2,
+            ", ".join(f"{count:,} files: {took:.2f} s" for count, took in seconds.items()),
+        ),
+        Result("driver Python memory while judging", middle["judge_mb"], "MB", 1000.0, "peak resident size"),
     ]
+
+
+def _measured(rounds: int, files: int) -> dict[str, float]:
+    """Medians, from a process of its own, so that its memory is its own."""
+    command = [sys.executable, "-m", "bench.million", str(min(rounds, 3)), str(files)]
+    facts = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    middle = {name: statistics.median(facts[name]) for name in ("plan_files", "judge", "plan", "again")}
+    return {**middle, "judge_mb": facts["judge_mb"]}
 
 
 def measure(rounds: int, files: int) -> dict[str, Any]:

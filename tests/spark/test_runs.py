@@ -434,8 +434,12 @@ def test_an_unknown_commit_is_resumed_by_the_next_run(
         patched.setattr(protocol, "replace_files", never_answers)
         unknown = compactor.compact(table)
     written = on_storage(compactor, table, unknown.run_id)
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('icepact.enabled' = 'false')")
     assert compactor.compact(table).status is Status.NOTHING_TO_DO
-    [_, resumed] = compactor.runs(table)
+    [still] = compactor.runs(table, open_only=True)  # a table that is off is left alone altogether
+    assert (still.run_id, len(data_files(spark, table)) > 1) == (unknown.run_id, True)
+    assert compactor.compact(table, enabled=True).status is Status.NOTHING_TO_DO
+    [_, _, resumed] = compactor.runs(table)
     assert (resumed.run_id, resumed.status) == (unknown.run_id, Status.COMMITTED)
     assert on_storage(compactor, table, unknown.run_id) == written  # nothing was written again
     assert seen(spark, table) == before

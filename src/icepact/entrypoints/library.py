@@ -143,7 +143,7 @@ class Compactor:
     def compact(self, table: str, *, progress: Progress | None = None, **given: Any) -> "Outcome":
         """Plan and carry out in one; a run on this table that died is carried on with first."""
         options(given)  # what is wrong with them is said before anything is done
-        self.resume_dead(table, progress=progress)
+        self.resume_dead(table, progress=progress, **given)
         return self.apply(self.plan(table, **given), progress=progress)
 
     # -- policies ---------------------------------------------------------------------------------
@@ -249,9 +249,11 @@ class Compactor:
         record = self._run(run_id)
         return resume(self._lake_for(record.table), record, self._store, progress or Silent())
 
-    def resume_dead(self, table: str, *, progress: Progress | None = None) -> "Outcome | None":
-        """Carry on with the newest run on a table that died, if there is one."""
+    def resume_dead(self, table: str, *, progress: Progress | None = None, **given: Any) -> "Outcome | None":
+        """Carry on with the newest run on a table that died, if there is one, and the table is not left alone."""
         if not self._store.runs(catalog=self._catalog.name, table=self._shown(table), limit=1, open_only=True):
+            return None
+        if self.policy(table, **given).policy.off is not None:
             return None
         from icepact.maintain.recovery import resume_dead
 

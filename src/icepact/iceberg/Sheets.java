@@ -83,7 +83,7 @@ public final class Sheets {
       if (delete.contentSizeInBytes() != null) {
         columns[1][files] = delete.contentSizeInBytes().longValue();
       }
-      columns[5][files] = hash(ContentFileUtil.referencedDataFile(delete)); // also told by equal bounds;
+      columns[5][files] = hash(ContentFileUtil.referencedDataFile(delete)); // equal bounds tell it too
       columns[6][files] =
           file.content() == FileContent.EQUALITY_DELETES ? 2L : file.format() == FileFormat.PUFFIN ? 1L : 0L;
     } else {

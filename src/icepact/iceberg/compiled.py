@@ -18,7 +18,7 @@ from icepact.iceberg.java import Java
 _SOURCES = Path(__file__).parent
 _LOCK = Lock()
 _CLASSES: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
-"""By gateway and name."""
+"""By gateway and name: the constructor, and its arguments, of which there are none."""
 
 
 def instance_of(java: Java, name: str) -> Any:
@@ -26,10 +26,11 @@ def instance_of(java: Java, name: str) -> Any:
     with _LOCK:  # once for each JVM: py4j tells classes apart by their names alone
         classes = _CLASSES.setdefault(java.gateway, {})
         if name not in classes:
-            classes[name] = _load(java, name)
-    nothing = java.gateway.new_array(java.jvm.java.lang.Class, 0)
-    make = classes[name].getDeclaredConstructor(nothing)
-    return make.newInstance(java.gateway.new_array(java.jvm.java.lang.Object, 0))
+            nothing = java.gateway.new_array(java.jvm.java.lang.Class, 0)
+            make = _load(java, name).getDeclaredConstructor(nothing)
+            classes[name] = make, java.gateway.new_array(java.jvm.java.lang.Object, 0)
+    make, nothing = classes[name]
+    return make.newInstance(nothing)
 
 
 def _load(java: Java, name: str) -> Any:

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import cached_property, wraps
 from typing import Any, ParamSpec, TypeVar
 
 from py4j.protocol import Py4JJavaError
@@ -37,10 +37,20 @@ class Java:
         self._methods: dict[tuple[str, str, tuple[str, ...]], Any] = {}
         self._collectors: Any = jvm.java.util.stream.Collectors
 
+    # py4j asks Java for every part of a name, each time it is said
+
+    @cached_property
+    def _sessions(self) -> Any:
+        return self.jvm.org.apache.spark.sql.classic.SparkSession
+
+    @cached_property
+    def _json(self) -> Any:
+        return self.iceberg.util.JsonUtil.mapper()
+
     @contextmanager
     def active(self, session: SparkSession | None = None) -> Iterator[None]:
         """Make a session the active one of this thread: Spark and Iceberg look catalogs up there."""
-        sessions = self.jvm.org.apache.spark.sql.classic.SparkSession
+        sessions = self._sessions
         before = sessions.getActiveSession()
         sessions.setActiveSession(self.session if session is None else session._jsparkSession)
         try:
@@ -106,11 +116,11 @@ class Java:
 
     def from_json(self, value: Any, java_type: str) -> Any:
         """Any JSON value as a Java collection of the given class."""
-        return self.iceberg.util.JsonUtil.mapper().readValue(json.dumps(value), self.class_of(java_type))
+        return self._json.readValue(json.dumps(value), self.class_of(java_type))
 
     def mapping(self, java_map: Any) -> dict[str, str]:
         """A Java map of strings, in one call."""
-        found: dict[str, str] = json.loads(self.iceberg.util.JsonUtil.mapper().writeValueAsString(java_map))
+        found: dict[str, str] = json.loads(self._json.writeValueAsString(java_map))
         return found
 
     def listed(self, iterable: Any) -> Any:

@@ -291,11 +291,11 @@ class IcebergTable:
         java = self.java
         facts = java.from_json([FACT_PREFIX + fact for fact in _RUN_FACTS], "java.util.ArrayList")
         lines = instance_of(java, "Glance").snapshots(self.table.operations().current().snapshots(), facts)
-        return [_Told.of(line) for line in str(lines).splitlines()]
+        return [_Told.of(line) for line in str(lines).split("\n")[:-1]]
 
     def manifest_paths(self, manifests: Any) -> list[str]:
         """Paths of Java's own manifests, in order."""
-        return str(instance_of(self.java, "Glance").paths(manifests)).splitlines()
+        return str(instance_of(self.java, "Glance").paths(manifests)).split("\n")[:-1]
 
     def expression(self, where: str) -> Any:
         """A row filter in Spark's SQL as Iceberg's expression, or one line that says why not."""

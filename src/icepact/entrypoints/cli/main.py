@@ -212,7 +212,7 @@ def compact(
     name = _table(table, table_option)
     compactor = session.compactor(short=dry_run)
     if not dry_run:
-        _resume_first(compactor, renderer, name)
+        _resume_first(compactor, renderer, name, given)
     with renderer.working(f"planning {name}"):
         made = compactor.plan(name, **given)
     if dry_run:
@@ -235,10 +235,10 @@ def _exit(outcome: Outcome) -> None:
         raise typer.Exit(1)
 
 
-def _resume_first(compactor: Compactor, renderer: Renderer, table: str) -> None:
+def _resume_first(compactor: Compactor, renderer: Renderer, table: str, given: Mapping[str, Any]) -> None:
     """Finish what a run on this table began before it died."""
     with renderer.working(f"looking for unfinished runs on {table}"):
-        resumed = compactor.resume_dead(table)
+        resumed = compactor.resume_dead(table, **given)
     if resumed is not None:
         renderer.note(f"resumed run {resumed.run_id}: {resumed.status}")
 
