@@ -324,6 +324,7 @@ def test_facts_in_the_snapshot_summary(compactor: Compactor, spark: SparkSession
     outcome = compactor.apply(plan)
     summary = spark.sql(f"SELECT summary FROM {table}.snapshots ORDER BY committed_at DESC LIMIT 1").collect()[0][0]
     facts = {k: v for k, v in summary.items() if k.startswith("icepact.")}
+    assert plan.planned_at is not None
     assert facts == {
         "icepact.commit-id": f"{outcome.run_id}/0.1/1",
         "icepact.run-id": outcome.run_id,
@@ -331,6 +332,7 @@ def test_facts_in_the_snapshot_summary(compactor: Compactor, spark: SparkSession
         "icepact.layout": plan.policy.fingerprint,
         "icepact.pinned-snapshot-id": str(plan.snapshot_id),
         "icepact.pinned-sequence-number": str(plan.sequence_number),
+        "icepact.planned-at": plan.planned_at.isoformat(),
         "icepact.proof": "footers",
         "icepact.proof-rows": "30",
         "icepact.proof-columns": "2",
