@@ -1,28 +1,30 @@
 package icepact;
 
+import java.io.FileOutputStream;
+import java.nio.charset.StandardCharsets;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.Snapshot;
 
-/** What every look at a table asks of all its snapshots and manifests. */
+/** What every look at a table asks of all its snapshots and manifests, written to a file. */
 public final class Glance {
 
   /** The paths of manifests, one on each line. */
-  public String paths(List manifests) {
+  public void paths(List manifests, String file) throws Exception {
     StringBuilder lines = new StringBuilder();
     for (Iterator each = manifests.iterator(); each.hasNext(); ) {
       lines.append(((ManifestFile) each.next()).path()).append('\n');
     }
-    return lines.toString();
+    write(lines, file);
   }
 
   /**
    * Snapshots, one on each line: id, parent, sequence number and time, parted by tabs. Where the summary has the first
    * fact as "true", the other facts follow.
    */
-  public String snapshots(List snapshots, List facts) {
+  public void snapshots(List snapshots, List facts, String file) throws Exception {
     StringBuilder lines = new StringBuilder();
     for (Iterator each = snapshots.iterator(); each.hasNext(); ) {
       Snapshot snapshot = (Snapshot) each.next();
@@ -38,6 +40,15 @@ public final class Glance {
       }
       lines.append('\n');
     }
-    return lines.toString();
+    write(lines, file);
+  }
+
+  private static void write(StringBuilder lines, String file) throws Exception {
+    FileOutputStream out = new FileOutputStream(file);
+    try {
+      out.write(lines.toString().getBytes(StandardCharsets.UTF_8));
+    } finally {
+      out.close();
+    }
   }
 }

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from icepact.iceberg.compiled import instance_of
-from icepact.iceberg.java import Java, JavaError, error_line, patient, quiet
+from icepact.iceberg.java import Java, JavaError, error_line, patient, quiet, through_a_file
 from icepact.iceberg.scan import ScanTasks, live_deletes
 from icepact.model.census import Census
 from icepact.model.errors import BadInput, Unsupported
@@ -290,12 +290,14 @@ class IcebergTable:
         """All snapshots that are known, in one transfer."""
         java = self.java
         facts = java.from_json([FACT_PREFIX + fact for fact in _RUN_FACTS], "java.util.ArrayList")
-        lines = instance_of(java, "Glance").snapshots(self.table.operations().current().snapshots(), facts)
-        return [_Told.of(line) for line in str(lines).split("\n")[:-1]]
+        snapshots = self.table.operations().current().snapshots()
+        glance = instance_of(java, "Glance")
+        return [_Told.of(line) for line in _lines(lambda path: glance.snapshots(snapshots, facts, path))]
 
     def manifest_paths(self, manifests: Any) -> list[str]:
         """Paths of Java's own manifests, in order."""
-        return str(instance_of(self.java, "Glance").paths(manifests)).split("\n")[:-1]
+        glance = instance_of(self.java, "Glance")
+        return _lines(lambda path: glance.paths(manifests, path))
 
     def expression(self, where: str) -> Any:
         """A row filter in Spark's SQL as Iceberg's expression, or one line that says why not."""
@@ -437,6 +439,10 @@ def _live_twice(files: Sequence[DataFile]) -> frozenset[str]:
     if len({f.path for f in files}) == len(files):
         return frozenset()
     return frozenset(path for path, count in Counter(f.path for f in files).items() if count > 1)
+
+
+def _lines(write: Callable[[str], object]) -> list[str]:
+    return through_a_file(write).decode().split("\n")[:-1]
 
 
 def _last_runs(everything: Sequence[_Told], head: int) -> list[LastRun]:
