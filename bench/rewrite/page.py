@@ -63,7 +63,8 @@ action; and from scale {cp_scale:g} on, (a) takes at most {cp:g} times as long a
 
 ## Other figures
 
-From `.venv/bin/python -m bench cold pin memory million savings predictions fleet`, and `.venv/bin/python -m bench safety --scale 4`.
+From `.venv/bin/python -m bench cold pin memory million savings predictions fleet`, and
+`.venv/bin/python -m bench safety --scale 4`.
 
 {others}
 
