@@ -156,7 +156,7 @@ def _delete(table: IcebergTable, described: Sequence[Mapping[str, Any]]) -> None
         "residual-filter": True,
     }
     document = {"delete-files": described, "file-scan-tasks": [task]}
-    node = java.iceberg.util.JsonUtil.mapper().readTree(json.dumps(document))
+    node = java.mapper.readTree(json.dumps(document))
     parser = java.iceberg.rest.responses.FetchScanTasksResponseParser
     deletes = parser.fromJson(node, table.table.specs(), True).fileScanTasks().get(0).deletes()
     delta = table.table.newRowDelta()

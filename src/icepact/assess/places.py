@@ -73,11 +73,6 @@ def places(census: Census, policy: Policy, clocks: Clocks) -> list[Place]:
     return found
 
 
-def _all_own(pin: Pinned) -> list[int]:
-    """Sequence numbers of what complete runs wrote."""
-    return [number for run in pin.last_runs for number in run.own_sequence_numbers if number]
-
-
 def _as_written(pin: Pinned, numbers: Ints) -> Ints:
     """Sequence numbers of data files; of those that runs of ours wrote, what there was to rewrite: their pin."""
     found = numbers.copy()
@@ -146,7 +141,7 @@ def _files_per_hour(tally: Tally) -> list[float | None]:
         return [None] * tally.groups
     known = np.array([number for number, _ in pin.moments])
     times = np.array([time for _, time in pin.moments])
-    own = _all_own(pin)
+    own = list(pin.own_sequence_numbers)
     at = np.searchsorted(known, census.number, side="right") - 1
     when = np.where(at >= 0, times[np.maximum(at, 0)], 0)
     came = (at >= 0) & ~np.isin(census.number, own)

@@ -44,7 +44,8 @@ class Java:
         return self.jvm.org.apache.spark.sql.classic.SparkSession
 
     @cached_property
-    def _json(self) -> Any:
+    def mapper(self) -> Any:
+        """Iceberg's own JSON."""
         return self.iceberg.util.JsonUtil.mapper()
 
     @contextmanager
@@ -116,11 +117,11 @@ class Java:
 
     def from_json(self, value: Any, java_type: str) -> Any:
         """Any JSON value as a Java collection of the given class."""
-        return self._json.readValue(json.dumps(value), self.class_of(java_type))
+        return self.mapper.readValue(json.dumps(value), self.class_of(java_type))
 
     def mapping(self, java_map: Any) -> dict[str, str]:
         """A Java map of strings, in one call."""
-        found: dict[str, str] = json.loads(self._json.writeValueAsString(java_map))
+        found: dict[str, str] = json.loads(self.mapper.writeValueAsString(java_map))
         return found
 
     def listed(self, iterable: Any) -> Any:

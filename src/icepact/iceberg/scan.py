@@ -31,7 +31,7 @@ _DELETE_COLUMNS = [
 def described_files(java: Java, table: Any, described: Sequence[Mapping[str, Any]]) -> Any:
     """A Java list of data files from their JSON, all at once."""
     tasks = [{"data-file": file, "residual-filter": True} for file in described]
-    node = java.iceberg.util.JsonUtil.mapper().readTree(json.dumps({"file-scan-tasks": tasks}))
+    node = java.mapper.readTree(json.dumps({"file-scan-tasks": tasks}))
     parser = java.iceberg.rest.responses.FetchScanTasksResponseParser
     parsed = parser.fromJson(node, table.specs(), True).fileScanTasks()
     return java.mapped(parsed, java.method(_TASK, "file"))

@@ -228,6 +228,11 @@ class Pinned:
     last_runs: Sequence[LastRun] = ()
     """Complete runs among the ancestors of the snapshot, newest first."""
 
+    @property
+    def own_sequence_numbers(self) -> frozenset[int]:
+        """Of all that these runs wrote; none where the format has no sequence numbers."""
+        return frozenset(number for run in self.last_runs for number in run.own_sequence_numbers if number)
+
     def show_partition(self, spec_id: int, partition: Partition) -> str:
         """A partition as people name it, with its spec if that is not the current one."""
         shown = self.specs[spec_id].show(partition)

@@ -43,6 +43,11 @@ def choice_is_enough(choice: Choice, policy: Policy) -> bool:
     return policy.rewrite_all or choice.which is Which.LIGHTEST
 
 
+def idle_deletes(choice: Choice, place: Place) -> int:
+    """Delete files that a choice is made for although they apply to nothing."""
+    return place.dangling if choice.which is Which.LIGHTEST else 0
+
+
 def _as_deep_as_asked(choice: Choice, place: Place, policy: Policy) -> Choice:
     match policy.tier:
         case Tier.FULL if full_is_owed(place) or choice.which is not Which.NONE:

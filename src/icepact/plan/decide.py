@@ -14,7 +14,7 @@ from icepact.model.plan import Method
 from icepact.model.policy import Policy
 from icepact.model.prices import DEFAULT_PRESET, Prices
 from icepact.model.rates import Rates
-from icepact.plan.choosing import choice_is_enough, choose_files
+from icepact.plan.choosing import choice_is_enough, choose_files, idle_deletes
 from icepact.plan.gain import make_gain
 from icepact.plan.methods import cheapest, why_not_assembled
 from icepact.plan.offers import best_offer, other_tasks, tasks_of
@@ -129,7 +129,7 @@ class _Packing:
         self._policy = policy
         self._rates = rates
         self._prices = prices
-        self._own = [number for run in census.pin.last_runs for number in run.own_sequence_numbers if number]
+        self._own = list(census.pin.own_sequence_numbers)
         self._against = {regroup: why_not_assembled(census.pin, regroup=regroup) for regroup in (False, True)}
 
     def prospects(self, fresh: Sequence[tuple[Place, Choice]]) -> Mapping[tuple[int, Which], Prospect]:
@@ -185,7 +185,7 @@ class _Packing:
                 row_groups=max(0, int(census.row_groups[inside].sum()) - outputs),
                 delete_files=delete_files,
                 delete_records=delete_records,
-                idle=place.dangling if choice.which is Which.LIGHTEST else 0,
+                idle=idle_deletes(choice, place),
             ),
             cost=chosen.cost,
             touched=hit,

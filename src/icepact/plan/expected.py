@@ -18,7 +18,7 @@ class Expected:
         self._state = state
         self._policy = policy
         self._rates = rates
-        self._own = frozenset(number for run in state.last_runs for number in run.own_sequence_numbers if number)
+        self._own = state.own_sequence_numbers
         self._rows_under: dict[int, int] = {}
         for file in state.files:
             for index in file.deletes:

@@ -17,7 +17,7 @@ from icepact.model.prices import DEFAULT_PRESET, Prices
 from icepact.model.rates import Rates
 from icepact.model.table import DataFile, TableState, delete_records, signature
 from icepact.plan.budget import within_budget
-from icepact.plan.choosing import choice_is_enough, choose_files
+from icepact.plan.choosing import choice_is_enough, choose_files, idle_deletes
 from icepact.plan.expected import Expected
 from icepact.plan.gain import gain_of
 from icepact.plan.methods import Chosen, choose
@@ -229,7 +229,7 @@ def _groups(
     """Groups of one place that leave fewer files or remove delete records; `staying` are deletes of its other files."""
     state, policy = known.state, known.policy
     enough = choice_is_enough(choice, policy)
-    idle = place.dangling if choice.which is Which.LIGHTEST else 0
+    idle = idle_deletes(choice, place)
     scale = known.scale(chosen, spread=place.spread)
     if place.spread:
         # cut only where a group may not be larger: every further group leaves one more small file in each partition
