@@ -2,9 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+WHEELS ?= dist
 STAMP := $(VENV)/.ready
+export NO_MKDOCS_2_WARNING := 1  # about a successor of the theme; whatever else mkdocs warns of is an error
 
-.PHONY: setup demo check test matrix bench chaos docs lock clean
+.PHONY: setup demo check test matrix bench chaos samples wheel docs lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -21,15 +23,15 @@ $(STAMP): requirements.txt requirements-uv.txt pyproject.toml scripts/check-mach
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
-demo: setup  ## make a messy table, compact it, show the difference
+demo: setup  ## make a messy table, compact it, show the difference; leave another for you
 	@$(BIN)/icepact demo
 
-check: $(STAMP)  ## format, lint, types, architecture
+check: $(STAMP)  ## format, lint, types, architecture, documentation
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports 
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir $(VENV)/site
+	@$(BIN)/mkdocs build --strict --site-dir $(VENV)/site
 
 test: setup  ## all tests but the long forms
 	@$(BIN)/python -m tests
@@ -44,16 +46,29 @@ KILLS ?= 500
 MINUTES ?= 20
 RUNS ?= 300
 WORKERS ?= 20
+ANSWERS ?= 200
+ORPHANS ?= 60
+DISKS ?= 60
 SEED ?= 1
-EXAMPLES ?= 20000
+SEARCH ?= 60
 
-chaos: setup  ## kills, concurrent writers, faults, in the long form; can be stopped and gone on with
-	@EXAMPLES=$(EXAMPLES) $(BIN)/pytest --timeout 0 -m 'matrix or not matrix' tests/unit/test_protocol_model.py
+chaos: setup  ## kills, concurrent writers, faults, lost answers, in the long form; can be stopped and gone on with
+	@$(BIN)/pytest --timeout 0 -m 'matrix or not matrix' tests/unit/test_protocol_dangers.py
+	@$(BIN)/python -m tests.chaos search --minutes $(SEARCH) --seed $(SEED)
 	@$(BIN)/python -m tests.chaos kills --count $(KILLS) --seed $(SEED)
 	@$(BIN)/python -m tests.chaos soak --minutes $(MINUTES) --seed $(SEED)
 	@$(BIN)/python -m tests.chaos faults --runs $(RUNS) --seed $(SEED)
 	@$(BIN)/python -m tests.chaos workers --count $(WORKERS) --seed $(SEED)
+	@$(BIN)/python -m tests.chaos answers --count $(ANSWERS) --seed $(SEED)
+	@$(BIN)/python -m tests.chaos orphans --count $(ORPHANS) --seed $(SEED)
+	@$(BIN)/python -m tests.chaos disks --count $(DISKS) --seed $(SEED)
 	@$(BIN)/python -m tests.chaos docs
+
+samples: setup  ## write the samples of output in the pages anew, where they are not true any more
+	@$(BIN)/python -m tests.acceptance.samples
+
+wheel: $(STAMP)  ## build dist/icepact-*.whl
+	@$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir $(WHEELS)
 
 docs: $(STAMP)  ## serve the documentation
 	@$(BIN)/mkdocs serve
@@ -65,4 +80,4 @@ lock: $(STAMP)  ## compile requirements.txt anew
 		--custom-compile-command "make lock" --output-file requirements-uv.txt -
 
 clean:  ## remove what make made here
-	@rm -rf $(VENV) site icepact-warehouse
+	@rm -rf $(VENV) site dist icepact-warehouse

@@ -11,17 +11,19 @@ from typing import NamedTuple
 from bench.cold_start import cold_health
 from bench.encoding import encoding
 from bench.fleet import fleet
+from bench.lanes import lanes
 from bench.million import million
 from bench.pinning import pinning
 from bench.predictions import predictions
 from bench.result import Result, keep
 from bench.rewrite.measure import Wishes, default_heap, run
-from bench.rewrite.page import write_page
+from bench.rewrite.page import write_pages
 from bench.rewrite.report import as_text, figures
 from bench.rewrite.results import RESULTS, Measured
 from bench.rewrite.workloads import chosen
 from bench.safety import safety
 from bench.savings import savings
+from bench.starts import starts
 from bench.task_memory import task_memory
 
 
@@ -30,6 +32,8 @@ class Benchmark(NamedTuple):
 
     name: str
     run: Callable[[int], list[Result]]
+    listed: bool = True
+    """Whether its figures are kept beside those of the others; else it keeps them itself."""
 
 
 BENCHMARKS = (
@@ -39,13 +43,16 @@ BENCHMARKS = (
     Benchmark("savings", savings),
     Benchmark("predictions", predictions),
     Benchmark("memory", task_memory),
-    Benchmark("encoding", encoding),
+    Benchmark("lanes", lanes),
+    Benchmark("encoding", encoding, listed=False),
     Benchmark("fleet", fleet),
 )
+LISTED = [benchmark.name for benchmark in BENCHMARKS if benchmark.listed]
 REWRITE = "rewrite"
-SAFETY = "safety"
+LARGE = {"safety": safety, "starts": starts}
+"""Benchmarks with tables of rewrite's."""
 DOCS = "docs"
-"""Not a benchmark: only writes the page from the results that are kept."""
+"""Not a benchmark: only writes the pages from the results that are kept."""
 FOLDER = Path(__file__).parents[1] / ".bench"
 
 
@@ -53,23 +60,28 @@ def main() -> None:
     """Run what was asked for and print the ratios."""
     arguments = _arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary tables are removed
-    names = arguments.names or [b.name for b in BENCHMARKS] + [SAFETY, REWRITE]
+    names = arguments.names or [*(b.name for b in BENCHMARKS), *LARGE, REWRITE]
     results: list[Result] = []
     for benchmark in BENCHMARKS:
         if benchmark.name in names:
             print(f"running {benchmark.name} ...", file=sys.stderr)
-            results += benchmark.run(arguments.rounds)
-    if SAFETY in names:
-        results += safety(min(arguments.rounds, arguments.repeats), arguments.scale, arguments.folder, arguments.heap)
-    keep([r for r in results if r.bar is not None])
+            found = benchmark.run(arguments.rounds)
+            keep(found if benchmark.listed else [])
+            results += found
+    for name, measure in LARGE.items():
+        if name in names:
+            print(f"running {name} ...", file=sys.stderr)
+            found = measure(min(arguments.rounds, arguments.repeats), arguments.scale, arguments.folder, arguments.heap)
+            keep(found)
+            results += found
     measured = run(_wishes(arguments)) if REWRITE in names else []
     if arguments.write_docs or DOCS in names:
-        write_page(arguments.results)
+        write_pages(arguments.results, LISTED)
     _print(results, measured, as_json=arguments.json)
 
 
 def _arguments() -> argparse.Namespace:
-    known = [*(b.name for b in BENCHMARKS), SAFETY, REWRITE, DOCS]
+    known = [*(b.name for b in BENCHMARKS), *LARGE, REWRITE, DOCS]
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("names", nargs="*", help=f"of {', '.join(known)}; default all but docs")
     parser.add_argument("--rounds", type=int, default=7, help="measurements of each side, for cold and pin")
@@ -80,7 +92,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where rewrite makes its tables; default .bench")
     parser.add_argument("--results", type=Path, default=RESULTS, help="rewrite's figures; default bench/results.json")
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
-    parser.add_argument("--write-docs", action="store_true", help="write docs/benchmarks.md from the results")
+    parser.add_argument(
+        "--write-docs", action="store_true", help="write docs/benchmarks.md and the README's figures from the results"
+    )
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(known):
         parser.error(f"there is no {min(unknown)}: it is one of {', '.join(known)}")

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from bench import code
 from bench.result import Result
 from bench.rewrite.rows import lineitem, lineitem_columns
 from icepact.execute.parquet.input import Pieces
@@ -52,7 +53,8 @@ class Profile(NamedTuple):
 def encoding(rounds: int) -> list[Result]:
     """The profile as a benchmark: it has no bar."""
     found = profile(rounds)
-    RESULTS.write_text(json.dumps({"speed": found.megabytes_per_second, "shares": found.shares}, indent=1) + "\n")
+    kept = {"commit": code.code(), "speed": found.megabytes_per_second, "shares": found.shares}
+    RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
     listed = ", ".join(f"{share.part} {share.share:.0%}" for share in found.shares)
     return [Result("decoding and encoding on one core", found.megabytes_per_second, "MB/s", None, listed)]
 
@@ -95,9 +97,8 @@ def as_markdown(path: Path = RESULTS) -> str:
         return "Nothing has been measured yet."
     found = json.loads(path.read_text())
     lines = [f"| {part} | {share:.0%} |" for part, share in found["shares"]]
-    return "\n".join(
-        [f"{found['speed']:g} MB/s of compressed bytes on one core.", "", "| | share |", "|---|---|", *lines]
-    )
+    told = f"{found['speed']:g} MB/s of compressed bytes on one core, at commit {code.as_markdown(found['commit'])}."
+    return "\n".join([told, "", "| | share |", "|---|---|", *lines])
 
 
 def _table() -> pa.Table:

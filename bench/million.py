@@ -1,6 +1,8 @@
-"""Judging a table of a million described files against Java's own `planFiles`: cold, after an append, and in full."""
+"""Judging and planning a table of a million described files against Java's own `planFiles`: cold, after an append, in
+full, and within a budget."""
 
 import datetime
+import itertools
 import json
 import resource
 import statistics
@@ -8,10 +10,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench.result import Result
+from bench.session import neutral_compactor
 from icepact import Compactor
 from icepact.iceberg.scan import described_files
 from icepact.iceberg.table import IcebergTable
@@ -22,18 +25,28 @@ FILES = 1_000_000
 PARTITIONS = 1000
 COLUMNS = 10
 MANIFEST_FILES = 10_000
-SMALL, LARGE = 4_000_000, 500_000_000
+MANIFESTS = 20
+"""Of the table that has nothing but small files."""
+TINY, SMALL, LARGE = 1_000_000, 4_000_000, 500_000_000
+BUDGET = 50
+"""A plan may take one of so many files."""
+APPENDED = 10
 NAME = "bench.million"
 APPENDS = 7
 """After each cold look; Java and Python still tidy up behind it during the first of them."""
 
 
 def million(rounds: int, files: int = FILES) -> list[Result]:
-    """A hundredth and a tenth of it too, to see how cost grows."""
-    fewer = {count: _measured(rounds, count)["judge"] for count in (files // 100, files // 10)}
-    middle = _measured(rounds, files)
+    """Both shapes; of the worst table people come with a tenth of it too, and of the other also a hundredth, to see how
+    cost grows."""
+    return [*_mixed(rounds, files), *_small(rounds, files)]
+
+
+def _mixed(rounds: int, files: int) -> list[Result]:
+    fewer = {count: _measured(rounds, count, "mixed")["judge"] for count in (files // 100, files // 10)}
+    middle = _measured(rounds, files, "mixed")
     seconds = {**fewer, files: middle["judge"]}
-    detail = f"median {{:.2f}} s against {middle['plan_files']:.2f} s, {files:,} files"
+    detail = f"median {{:.2f}} s against {middle['plan_files']:.2f} s, {files:,} files, a tenth with deletes"
     return [
         Result(
             f"judging {files:,} files cold / Java's planFiles",
@@ -41,44 +54,113 @@ def million(rounds: int, files: int = FILES) -> list[Result]:
             "x",
             2.5,
             detail.format(middle["judge"]),
+            headline=True,
         ),
         Result(
-            "planning them in full, cold / Java's planFiles",
+            f"planning {files:,} files in full, cold / Java's planFiles",
             middle["plan"] / middle["plan_files"],
             "x",
             None,
             detail.format(middle["plan"]) + ", a third of them listed",
+            headline=True,
         ),
         Result(
-            "judging them after an append",
+            f"judging {files:,} files after an append",
             1000 * middle["again"],
             "ms",
             100.0,
             f"median of {APPENDS} appends, of rounds",
+            headline=True,
         ),
         Result(
-            "cold judging per file, all of them / a tenth of them",
+            f"cold judging per file, {files:,} / {files // 10:,} files",
             middle["judge"] / (10 * fewer[files // 10]),
             "x",
             1.2,
             ", ".join(f"{count:,} files: {took:.2f} s" for count, took in seconds.items()),
         ),
-        Result("driver Python memory while judging", middle["judge_mb"], "MB", 1000.0, "peak resident size"),
+        Result(
+            f"driver Python memory while judging {files:,} files",
+            middle["judge_mb"],
+            "MB",
+            1000.0,
+            "peak resident size",
+        ),
     ]
 
 
-def _measured(rounds: int, files: int) -> dict[str, float]:
+def _small(rounds: int, files: int) -> list[Result]:
+    """A budget allows a fiftieth of them."""
+    tenth, middle = _measured(rounds, files // 10, "small"), _measured(rounds, files, "small")
+    detail = f"median {{:.2f}} s against {middle['plan_files']:.2f} s, {files // BUDGET:,} files of {files:,} allowed"
+    after = f"median of {APPENDS} appends of {APPENDED} files, of rounds"
+    return [
+        Result(
+            f"planning {files:,} small files within a budget, cold / Java's planFiles",
+            middle["plan"] / middle["plan_files"],
+            "x",
+            2.5,
+            detail.format(middle["plan"]),
+            headline=True,
+        ),
+        Result(f"health of {files:,} small files after an append", 1000 * middle["again"], "ms", 100.0, after),
+        Result(f"planning {files:,} small files after an append", 1000 * middle["plan_again"], "ms", 300.0, after),
+        Result(
+            f"cold planning per file, {files:,} / {files // 10:,} small files",
+            middle["plan"] / (10 * tenth["plan"]),
+            "x",
+            1.2,
+            f"{files // 10:,} files: {tenth['plan']:.2f} s, {files:,} files: {middle['plan']:.2f} s",
+        ),
+        Result(
+            f"driver Python memory while planning {files:,} small files",
+            middle["mb"],
+            "MB",
+            700.0,
+            "peak resident size",
+        ),
+    ]
+
+
+def _measured(rounds: int, files: int, shape: str) -> dict[str, float]:
     """Medians, from a process of its own, so that its memory is its own."""
-    command = [sys.executable, "-m", "bench.million", str(min(rounds, 3)), str(files)]
+    command = [sys.executable, "-m", "bench.million", str(min(rounds, 3)), str(files), shape]
     facts = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    middle = {name: statistics.median(facts[name]) for name in ("plan_files", "judge", "plan", "again")}
-    return {**middle, "judge_mb": facts["judge_mb"]}
+    return {name: statistics.median(found) for name, found in facts.items()}
 
 
-def measure(rounds: int, files: int) -> dict[str, Any]:
+def measure_small(rounds: int, files: int) -> dict[str, list[float]]:
     """One warm-up of each side, then all in turn."""
-    with tempfile.TemporaryDirectory() as warehouse:
-        compactor = Compactor(warehouse=warehouse)
+    with tempfile.TemporaryDirectory() as folder:
+        compactor = neutral_compactor(folder)
+        describe_small(compactor, files)
+        table = compactor._lake.table(NAME)
+        found: dict[str, list[float]] = {"plan_files": [], "plan": [], "again": [], "plan_again": []}
+        numbers = itertools.count(files, 37)
+
+        def late(work: Callable[[], object]) -> float:
+            location = str(table.table.location())
+            _append(table, [_data(location, next(numbers), TINY) for _ in range(APPENDED)])
+            return _timed(work)
+
+        def plan() -> object:
+            return compactor.plan(NAME, max_files=files // BUDGET)
+
+        for number in range(rounds + 1):
+            times = {"plan_files": _timed(lambda: _plan_files(table))}
+            _forget(compactor)
+            times["plan"] = _timed(plan)
+            times["again"] = statistics.median(late(lambda: compactor.health(NAME)) for _ in range(APPENDS))
+            times["plan_again"] = statistics.median(late(plan) for _ in range(APPENDS))
+            for name, seconds in times.items():
+                found[name] += [seconds] if number else []
+        return {**found, "mb": [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]}
+
+
+def measure(rounds: int, files: int) -> dict[str, list[float]]:
+    """One warm-up of each side, then all in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        compactor = neutral_compactor(folder)
         describe_table(compactor, files)
         table = compactor._lake.table(NAME)
         found: dict[str, list[float]] = {"plan_files": [], "judge": [], "plan": [], "again": []}
@@ -98,7 +180,7 @@ def measure(rounds: int, files: int) -> dict[str, Any]:
                 times["plan"] = _timed(lambda: compactor.plan(NAME))
                 for name, seconds in times.items():
                     found[name].append(seconds)
-        return {**found, "judge_mb": peak}
+        return {**found, "judge_mb": [peak]}
 
 
 def _timed(work: Any) -> float:
@@ -122,19 +204,33 @@ def _plan_files(table: IcebergTable) -> int:
 
 def describe_table(compactor: Compactor, files: int) -> None:
     """Files exist in manifests only. A third of the partitions have small files, a tenth of the files have deletes."""
-    columns = ", ".join(f"c{n} bigint" for n in range(COLUMNS))
-    compactor.spark.sql("CREATE NAMESPACE IF NOT EXISTS bench")
-    compactor.spark.sql(
-        f"CREATE TABLE {NAME} (day date, {columns}) USING iceberg PARTITIONED BY (day)"
-        " TBLPROPERTIES ('format-version' = '2', 'commit.manifest-merge.enabled' = 'false')"
-    )
-    table = compactor._lake.table(NAME)
+    table = _create(compactor)
     location = str(table.table.location())
     for start in range(0, files, MANIFEST_FILES):
         numbers = range(start, min(files, start + MANIFEST_FILES))
         described = [_data(location, n, SMALL if n % PARTITIONS % 3 == 0 else LARGE) for n in numbers]
         _append(table, described)
         _delete(table, [_delete_of(file, n) for file, n in zip(described, numbers, strict=True) if n % 10 == 0])
+
+
+def describe_small(compactor: Compactor, files: int) -> None:
+    """The worst table that people come with: nothing but small files, in few manifests that have files of every
+    partition, and no deletes."""
+    table = _create(compactor)
+    location = str(table.table.location())
+    step = files // MANIFESTS
+    for start in range(0, files, step):
+        _append(table, [_data(location, n, TINY) for n in range(start, min(files, start + step))])
+
+
+def _create(compactor: Compactor) -> IcebergTable:
+    columns = ", ".join(f"c{n} bigint" for n in range(COLUMNS))
+    compactor.spark.sql("CREATE NAMESPACE IF NOT EXISTS bench")
+    compactor.spark.sql(
+        f"CREATE TABLE {NAME} (day date, {columns}) USING iceberg PARTITIONED BY (day)"
+        " TBLPROPERTIES ('format-version' = '2', 'commit.manifest-merge.enabled' = 'false')"
+    )
+    return compactor._lake.table(NAME)
 
 
 def _append(table: IcebergTable, described: Sequence[Mapping[str, Any]]) -> None:
@@ -201,4 +297,5 @@ def _delete_of(file: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(int(sys.argv[1]), int(sys.argv[2]))))
+    measured = measure_small if sys.argv[3] == "small" else measure
+    print(json.dumps(measured(int(sys.argv[1]), int(sys.argv[2]))))

@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from bench.result import Result
+from bench.session import neutral_compactor
 from icepact import Compactor
 from icepact.iceberg.scan import described_files
 from icepact.iceberg.table import IcebergTable
@@ -30,15 +31,17 @@ def pinning(rounds: int) -> list[Result]:
     ours, theirs = statistics.median(facts["pin"]), statistics.median(facts["plan_files"])
     detail = f"median {ours:.2f} s against {theirs:.2f} s, {rounds} rounds, {FILES:,} files"
     return [
-        Result("pinning 100,000 files / Java's planFiles", ours / theirs, "x", 6.0, detail),
-        Result("driver Python memory while pinning", facts["peak_mb"], "MB", 500.0, "peak resident size"),
+        Result(f"pinning {FILES:,} files / Java's planFiles", ours / theirs, "x", 6.0, detail, headline=True),
+        Result(
+            f"driver Python memory while pinning {FILES:,} files", facts["peak_mb"], "MB", 500.0, "peak resident size"
+        ),
     ]
 
 
 def measure(rounds: int) -> dict[str, Any]:
     """One warm-up of each side, then both in turn."""
-    with tempfile.TemporaryDirectory() as warehouse:
-        compactor = Compactor(warehouse=warehouse)
+    with tempfile.TemporaryDirectory() as folder:
+        compactor = neutral_compactor(folder)
         describe_table(compactor, "bench.many")
         table = compactor._lake.table("bench.many")
         pin: list[float] = []

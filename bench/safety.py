@@ -70,15 +70,16 @@ def safety(rounds: int, scale: float, folder: Path, heap: str) -> list[Result]:
             work.prove = spent.counted(prove)
             before = _all_cpu()
             try:
-                rewrite_by_icepact(workshop, table, TARGET)
+                rewrite_by_icepact(workshop.compactor, table, TARGET)
             finally:
                 workshop.compactor._store, work.prove = store, prove
             shares.append((100 * spent.seconds / (_all_cpu() - before), spent.seconds))
             workshop.drop(table)
     share, seconds = sorted(shares[1:])[len(shares[1:]) // 2]
     bar = BAR if scale >= BAR_SCALE else None
-    detail = f"{seconds:.3f} s of CPU on workload (a) at scale {scale:g}, median of {rounds}"
-    return [Result("checkpoints, states and proof of footers", share, "% of all CPU seconds", bar, detail)]
+    detail = f"{seconds:.3f} s of CPU on workload (a), median of {rounds}"
+    what = f"checkpoints, states and proof of footers at scale {scale:g}"
+    return [Result(what, share, "% of all CPU seconds", bar, detail)]
 
 
 def _all_cpu() -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from bench.result import Result
+from bench.session import neutral_compactor
 from icepact import Compactor
 from icepact.model.outcome import Outcome
 
@@ -31,8 +32,8 @@ WARM_UP = 8
 
 def savings(rounds: int) -> list[Result]:
     """Scans before, after `cost-optimized`, and after everything was rewritten, in turn on the same table."""
-    with tempfile.TemporaryDirectory() as warehouse:
-        compactor = Compactor(warehouse=warehouse)
+    with tempfile.TemporaryDirectory() as folder:
+        compactor = neutral_compactor(folder)
         _make(compactor)
         _two_days_later(compactor)
         [(before,)] = compactor.spark.sql(f"SELECT snapshot_id FROM {NAME}.refs WHERE name = 'main'").collect()

@@ -65,27 +65,32 @@ def measure(inputs: int, size: int, *, memory: int = 1024**3) -> dict[str, int]:
     return {**answer, "row_group": decoded}
 
 
-def make_file(path: Path, size: int) -> int:
-    """A file of at least this size; returns the bytes of its largest row group once decoded."""
+def stored_field(name: str, kind: pa.DataType, field_id: int) -> pa.Field:
+    """A column of a file, with its id."""
+    return pa.field(name, kind, metadata={"PARQUET:field_id": str(field_id)})
+
+
+def make_file(path: Path, size: int, *, rows: int = _ROW_GROUP) -> int:
+    """A file of at least this size, in row groups of so many rows; returns the bytes of the largest once decoded."""
     numbers = np.random.default_rng(5)
-    fields = [pa.field(n, _ARROW[k], metadata={"PARQUET:field_id": str(i)}) for i, (n, k) in enumerate(_COLUMNS, 1)]
+    fields = [stored_field(name, _ARROW[kind], number) for number, (name, kind) in enumerate(_COLUMNS, 1)]
     kinds = pa.array([f"kind number {n}" for n in range(200)])
     largest = 0
     with pq.ParquetWriter(path, pa.schema(fields), compression="zstd", store_schema=False) as writer:
         while path.stat().st_size < size:
-            tables = [_rows(numbers, kinds, fields) for _ in range(_ROW_GROUP // _ROWS_AT_ONCE)]
-            table = pa.concat_tables(tables)
+            counts = [min(_ROWS_AT_ONCE, rows - at) for at in range(0, rows, _ROWS_AT_ONCE)]
+            table = pa.concat_tables([_rows(numbers, kinds, fields, count) for count in counts])
             largest = max(largest, table.nbytes)
-            writer.write_table(table, row_group_size=_ROW_GROUP)
+            writer.write_table(table, row_group_size=rows)
     return largest
 
 
-def _rows(numbers: Any, kinds: pa.Array, fields: list[pa.Field]) -> pa.Table:
-    notes = numbers.integers(10**8, 10**9, _ROWS_AT_ONCE)
+def _rows(numbers: Any, kinds: pa.Array, fields: list[pa.Field], count: int) -> pa.Table:
+    notes = numbers.integers(10**8, 10**9, count)
     columns = [
-        pa.array(numbers.integers(0, 2**40, _ROWS_AT_ONCE)),
-        pa.array(numbers.random(_ROWS_AT_ONCE)),
-        kinds.take(pa.array(numbers.integers(0, len(kinds), _ROWS_AT_ONCE))),
+        pa.array(numbers.integers(0, 2**40, count)),
+        pa.array(numbers.random(count)),
+        kinds.take(pa.array(numbers.integers(0, len(kinds), count))),
         pa.array(notes).cast(pa.string()),
     ]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
@@ -114,7 +119,7 @@ def _rewrite(folder: Path, inputs: int, memory: int) -> dict[str, int]:
         for path in paths
     ]
     work = UnitWork(unit_id="u", inputs=tuple(files), output=str(folder / "out"), max_file_size=2**40)
-    report = assemble(work, _context(memory), storage, DeleteCache(lambda _: b""), "0")
+    report = assemble(work, context_of(memory, recode=True), storage, DeleteCache(lambda _: b""), "0")
     assert report.encoded_bytes > 0
     assert sum(output.rows for output in report.outputs) == inputs * rows
     return {"peak": _peak()}
@@ -127,12 +132,13 @@ def _peak() -> int:
     return int(line.split()[1]) * 1024
 
 
-def _context(memory: int) -> TaskContext:
+def context_of(memory: int, *, recode: bool) -> TaskContext:
+    """What a task is told of the table; with `recode`, zstd becomes snappy."""
     writing = Writing(
-        codec="snappy",
-        level=None,
-        level_of_numbers=None,
-        recode=True,
+        codec="snappy" if recode else "zstd",
+        level=None if recode else 3,
+        level_of_numbers=None if recode else 1,
+        recode=recode,
         row_group_bytes=128 * 1024**2,
         row_group_rows=MOST_ROWS,
         page_bytes=1024**2,

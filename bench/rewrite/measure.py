@@ -14,13 +14,14 @@ from pathlib import Path
 
 import psutil
 
+from bench.code import code
 from bench.rewrite.memory import Watch
 from bench.rewrite.queries import Scans, scan
 from bench.rewrite.results import Effort, Environment, Measured, Run, Side, keep
 from bench.rewrite.sides import Tuning, copy_files, empty, remove, rewrite_by_icepact, rewrite_by_spark
 from bench.rewrite.tables import Pile, Workshop, data_paths, layout
 from bench.rewrite.workloads import TARGET, Workload
-from icepact import Compactor
+from bench.session import neutral_compactor
 
 TRIAL_ROUNDS = 2
 
@@ -75,9 +76,7 @@ def run(wishes: Wishes) -> list[Measured]:
 
 def open_workshop(folder: Path, heap: str) -> Workshop:
     """A Spark session with an embedded catalog of its own."""
-    config = folder / "icepact.yaml"
-    config.write_text(f"spark:\n  conf:\n    spark.driver.memory: {heap}\n")
-    return Workshop(Compactor(config=config, catalog="local", warehouse=folder / "warehouse"), folder)
+    return Workshop(neutral_compactor(folder, driver_memory=heap), folder)
 
 
 # -- one workload -------------------------------------------------------------------------------------
@@ -160,7 +159,7 @@ def _once(subject: Subject, side: Side, tuning: Tuning) -> Run:
         case Side.SPARK:
             return _rewrite(subject, lambda: rewrite_by_spark(subject.workshop, subject.table, TARGET, tuning))
         case Side.ICEPACT:
-            return _rewrite(subject, lambda: rewrite_by_icepact(subject.workshop, subject.table, TARGET))
+            return _rewrite(subject, lambda: rewrite_by_icepact(subject.workshop.compactor, subject.table, TARGET))
         case Side.CP:
             return _copy(subject)
 
@@ -233,6 +232,7 @@ def _environment(workshop: Workshop, heap: str) -> Environment:
         spark=workshop.spark.version,
         iceberg=str(jvm.org.apache.iceberg.IcebergBuild.version()),
         icepact=version("icepact"),
+        commit=code(),
     )
 
 

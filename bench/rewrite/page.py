@@ -1,10 +1,12 @@
-"""`docs/benchmarks.md`: what was measured, how, the tables, how to measure again."""
+"""`docs/benchmarks.md`: what was measured, how, the tables, how to measure again; and the figures in the README."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.encoding import as_markdown as profile_as_markdown
 from bench.result import as_markdown as others_as_markdown
-from bench.rewrite.report import as_markdown, summary
+from bench.result import kept_results
+from bench.rewrite.report import as_markdown, machines, summary
 from bench.rewrite.results import load
 from bench.rewrite.workloads import CP_BAR, CP_SCALE, SCANS_BAR, WORKLOADS
 
@@ -17,6 +19,7 @@ _TEXT = """\
 
 How long icepact takes to rewrite a messy table, against Spark's own `rewrite_data_files` and against `cp` of
 the same bytes. This page is written by `make bench` from the results it keeps; no figure in it is typed by hand.
+Each names the commit that it was measured at, with a `+` if the sources had been changed since.
 
 {results}
 
@@ -55,6 +58,9 @@ action; and from scale {cp_scale:g} on, (a) takes at most {cp:g} times as long a
   before is that of one pass over the messy table.
 - The hash of all columns, with the number of rows, must equal that of the messy table, on format v3 also a hash
   of row ids and sequence numbers. A run that changes the rows has no time, and it is told in the last table.
+- These are warm runs: of a `Compactor` that has made some, with workers that wait for work. What other starts take,
+  with a new one and no history after a minute's pause, and what people wait for in a new process, is among the
+  [other figures](#other-figures).
 - A ratio is one of medians; in brackets are the lowest and the highest ratio within a repeat.
 - Memory is sampled every 50 ms: resident size of the JVM, of the calling Python process, and of all Python
   workers together; the heap is the sum of the peaks of Java's memory pools, garbage included. The JVM is the
@@ -63,8 +69,9 @@ action; and from scale {cp_scale:g} on, (a) takes at most {cp:g} times as long a
 
 ## Other figures
 
-From `.venv/bin/python -m bench cold pin memory million savings predictions fleet`, and
-`.venv/bin/python -m bench safety --scale 4`.
+From `.venv/bin/python -m bench {names} starts`, and `.venv/bin/python -m bench safety --scale 4`. Starts: tables of 20
+files and 5 MB; the pause is one after which Spark has ended idle Python workers, and its run of workload (a) is by a
+new `Compactor` with an empty record store in the same session.
 
 {others}
 
@@ -94,15 +101,17 @@ is in, and single workloads are added to the others.
 """
 
 
-def write_page(results: Path, page: Path = PAGE, readme: Path = README) -> None:
-    """Write the page, and the figures in the README, from what is kept."""
+def write_pages(results: Path, names: Sequence[str], page: Path = PAGE, readme: Path = README) -> None:
+    """Write the page, and the figures in the README, from what is kept; `names` are those of the other benchmarks."""
+    measured, others = load(results), kept_results()
     listed = "\n".join(
         ["| | table | bar |", "|---|---|---|", *(f"| {w.name} | {w.title} | {w.bar:g} |" for w in WORKLOADS)]
     )
     text = _TEXT.format(
-        results=as_markdown(load(results)),
+        results=as_markdown(measured),
         profile=profile_as_markdown(),
-        others=others_as_markdown(),
+        others=others_as_markdown(others),
+        names=" ".join(names),
         workloads=listed,
         scans=SCANS_BAR,
         cp=CP_BAR,
@@ -111,4 +120,6 @@ def write_page(results: Path, page: Path = PAGE, readme: Path = README) -> None:
     page.write_text(text)
     before, begin, rest = readme.read_text().partition(_BEGIN)
     _, end, after = rest.partition(_END)
-    readme.write_text(f"{before}{begin}\n\n{summary(load(results))}\n\n{end}{after}")
+    headlines = others_as_markdown([figure for figure in others if figure.headline])
+    parts = (begin, machines(measured), summary(measured), headlines, end)
+    readme.write_text(before + "\n\n".join(parts) + after)

@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from bench.code import as_markdown as as_code
 from bench.rewrite.results import Layout, Measured, Run, Side, ordered
 from bench.rewrite.workloads import CP_BAR, CP_SCALE, SCANS_BAR, WORKLOADS, Workload
 
@@ -246,11 +247,24 @@ def summary(results: Sequence[Measured], scale: float = 1.0) -> str:
         speed = next((f for f in figures(measured) if f.at_least), None)
         if measured.scale == scale and speed is not None:
             seconds = [f"{_seconds(_good(measured, side)):.1f} s" for side in (Side.SPARK, Side.ICEPACT)]
-            rows.append((_BY_NAME[measured.workload].title, *seconds, f"{speed.ratio.median:.1f} times"))
+            commit = as_code(measured.environment.commit)
+            rows.append((_BY_NAME[measured.workload].title, *seconds, f"{speed.ratio.median:.1f} times", commit))
     if not rows:
         return "Nothing has been measured yet."
-    head = ("a table of 1 GB", "Spark's `rewrite_data_files`", "icepact", "faster")
+    head = ("a table of 1 GB", "Spark's `rewrite_data_files`", "icepact", "faster", "commit")
     return Table(title="", head=head, rows=tuple(rows)).as_markdown()
+
+
+def machines(results: Sequence[Measured], scale: float = 1.0) -> str:
+    """Where the figures of one scale come from, in lines for the README."""
+    found = [m.environment for m in results if m.scale == scale]
+    return "\n".join(
+        dict.fromkeys(
+            f"{e.cores} cores, {e.memory_gb} GB of memory, Java heap {e.heap}; Spark {e.spark}, Iceberg {e.iceberg},"
+            f" Java {e.java}."
+            for e in found
+        )
+    )
 
 
 def as_markdown(results: Sequence[Measured]) -> str:
@@ -271,6 +285,7 @@ def _where(results: Sequence[Measured]) -> str:
         lines.append(
             f"{names}: {environment.cores} cores, {environment.memory_gb} GB of memory, Java heap {environment.heap};"
             f" Python {environment.python}, Java {environment.java}, Spark {environment.spark},"
-            f" Iceberg {environment.iceberg}, icepact {environment.icepact}; {environment.date}."
+            f" Iceberg {environment.iceberg}, icepact {environment.icepact} at commit {as_code(environment.commit)};"
+            f" {environment.date}."
         )
     return "\n".join(f"- {line}" for line in lines)

@@ -88,6 +88,8 @@ class Environment:
     spark: str
     iceberg: str
     icepact: str
+    commit: str = ""
+    """What was measured; figures older than this field name the commit that brought them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

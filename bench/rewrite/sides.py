@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bench.rewrite.results import Effort
 from bench.rewrite.tables import Workshop, settings
+from icepact import Compactor
 from icepact.model.run import Status
 
 CP_FILES = 1000
@@ -48,9 +49,9 @@ def rewrite_by_spark(workshop: Workshop, table: str, target: int, tuning: Tuning
         ).collect()
 
 
-def rewrite_by_icepact(workshop: Workshop, table: str, target: int) -> Effort:
+def rewrite_by_icepact(compactor: Compactor, table: str, target: int) -> Effort:
     """icepact, as its users call it: plan, rewrite, proof and commit."""
-    outcome = workshop.compactor.compact(table, target_file_size=target)
+    outcome = compactor.compact(table, target_file_size=target)
     if outcome.status is not Status.COMMITTED:
         reasons = sorted({group.reason for group in outcome.groups if group.reason})
         raise RuntimeError(f"{outcome.status}: {outcome.error or '; '.join(reasons)}")

@@ -1,5 +1,7 @@
-"""The command line as a user has it: real processes, a real warehouse."""
+"""The command line as a user has it, on a real warehouse: in processes of its own, or in this one, which is faster."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -11,6 +13,9 @@ from typing import Any
 import pytest
 
 from icepact import Compactor
+from icepact.entrypoints.cli import main
+from icepact.entrypoints.cli.render import Renderer
+from icepact.iceberg.lake import Lake
 
 BIN = Path(sys.executable).parent
 
@@ -18,10 +23,10 @@ BIN = Path(sys.executable).parent
 class Answer:
     """What a command printed and how it ended."""
 
-    def __init__(self, done: subprocess.CompletedProcess[str]) -> None:
-        self.code = done.returncode
-        self.out = done.stdout
-        self.err = done.stderr
+    def __init__(self, code: Any, out: str, err: str) -> None:
+        self.code = code
+        self.out = out
+        self.err = err
 
     @property
     def json(self) -> Any:
@@ -41,19 +46,53 @@ def icepact(tmp_path_factory: pytest.TempPathFactory) -> Run:
         *words: str, program: str = "icepact", cwd: Path | None = None, env: Mapping[str, str] | None = None
     ) -> Answer:
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("ICEPACT_", "PYICEBERG_"))}
-        return Answer(
-            subprocess.run(
-                [str(BIN / program), *words],
-                capture_output=True,
-                text=True,
-                check=False,
-                cwd=cwd or home,
-                env={**clean, **(env or {})},
-                stdin=subprocess.DEVNULL,
-            )
+        done = subprocess.run(
+            [str(BIN / program), *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=cwd or home,
+            env={**clean, **(env or {})},
+            stdin=subprocess.DEVNULL,
         )
+        return Answer(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run a program of ours in this process, in an empty folder; nobody is at the terminal."""
+    for name in list(os.environ):
+        if name.startswith(("ICEPACT_", "PYICEBERG_")):
+            monkeypatch.delenv(name)
+
+    def run(
+        *words: str, program: str = "icepact", env: Mapping[str, str] | None = None, typed: str | None = None
+    ) -> Answer:
+        """`typed` is what a person at a terminal answers."""
+        out, err = io.StringIO(), io.StringIO()
+        with monkeypatch.context() as now, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            now.chdir(tmp_path)
+            now.setattr(sys, "stdin", io.StringIO(typed))
+            if typed is not None:
+                now.setattr(Renderer, "interactive", True)
+            for name, value in (env or {}).items():
+                now.setenv(name, value)
+            code = main.run([*(["compact"] if program == "iceberg-compact" else []), *words])
+        return Answer(code, out.getvalue(), err.getvalue())
+
+    return run
+
+
+@pytest.fixture
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever opens a catalog is found out."""
+
+    def refuse(*args: object, **named: object) -> None:
+        raise AssertionError("a catalog was opened")
+
+    monkeypatch.setattr(Lake, "open", refuse)
 
 
 @pytest.fixture(scope="session")

@@ -56,6 +56,7 @@ def test_a_table_from_health_to_rollback(icepact: Run, warehouse: Path) -> None:
     again = icepact("compact", "db.events", "--json", *there)
     assert (again.code, again.json["status"]) == (0, "nothing-to-do")
     assert again.json["snapshot_id"] == done.json["snapshot_id"]
+    assert again.json["reason"].startswith("nothing was written since the run that made snapshot")
 
     history = icepact("runs", "db.events", "--json", *there, env={"JAVA_HOME": "/nowhere"})
     assert [run["status"] for run in history.json["runs"]] == ["nothing-to-do", "committed"]
@@ -66,7 +67,7 @@ def test_a_table_from_health_to_rollback(icepact: Run, warehouse: Path) -> None:
 
     checked = icepact("verify", "db.events", "--run", done.json["run_id"], "--json", *there)
     assert (checked.code, [commit["same"] for commit in checked.json["commits"]]) == (0, [True])
-    back = icepact("rollback", "db.events", "--run", done.json["run_id"], *there)
+    back = icepact("rollback", "db.events", "--run", done.json["run_id"], "--yes", *there)
     assert (back.code, back.out) == (0, f"db.events is back at snapshot {plan.json['snapshot_id']}\n")
     assert icepact("health", "db.events", "--json", *there).json["data_files"] == 20
     left = icepact("cleanup", "--json", *there)
@@ -104,16 +105,6 @@ def test_a_person_is_asked_before_a_table_changes(warehouse: Path) -> None:
     assert len(Compactor(warehouse=warehouse).plan("db.asked").steps) == 2
 
 
-def test_the_demo(icepact: Run, tmp_path: Path) -> None:
-    demo = icepact("demo", cwd=tmp_path)
-    assert demo.code == 0, demo.err
-    assert demo.err == ""
-    for part in ("score", "320 -> 10 data files", "committed", "file size", "one query:", "every row is the same"):
-        assert part in demo.out
-    assert str(tmp_path / "icepact-warehouse") in demo.out
-    assert (tmp_path / "icepact-warehouse" / "catalog.db").is_file()
-
-
 def test_a_catalog_of_pyiceberg_works_by_name(icepact: Run, tmp_path: Path) -> None:
     """What PyIceberg's own file calls `lake` is `--catalog lake` here."""
     (tmp_path / ".pyiceberg.yaml").write_text(
@@ -147,9 +138,24 @@ def test_a_catalog_of_pyiceberg_works_by_name(icepact: Run, tmp_path: Path) -> N
     assert [run["table"] for run in runs] == ["db.t"]
 
 
-def test_a_catalog_by_its_uri(icepact: Run, warehouse: Path, tmp_path: Path) -> None:
-    answer = icepact(
-        *("health", "db.calm", "--json", "--catalog-uri", f"sqlite:///{warehouse}/catalog.db"),
-        env={"ICEPACT_STATE": str(tmp_path)},
-    )
+def test_a_catalog_by_its_uri_and_a_table_without_its_namespace(shell: Run, warehouse: Path, tmp_path: Path) -> None:
+    uri, state = f"sqlite:///{warehouse}/catalog.db", {"ICEPACT_STATE": str(tmp_path)}
+    answer = shell("health", "db.calm", "--json", "--catalog-uri", uri, env=state)
     assert (answer.code, answer.json["data_files"], answer.json["score"]) == (0, 0, 100.0)
+    words = (f"--catalog-uri={uri}", "--table=calm", "--strategy=small-files")
+    lost = shell(*words, program="iceberg-compact", env=state)
+    assert (lost.code, "default.calm" in lost.err) == (2, True)
+    done = shell(*words, "--json", program="iceberg-compact", env={**state, "ICEPACT_NAMESPACE": "db"})
+    assert (done.code, done.json["table"], done.json["status"]) == (0, "db.calm", "nothing-to-do")
+    (tmp_path / "nightly.yaml").write_text(
+        "apiVersion: compaction.io/v1\nkind: CompactionPolicy\nmetadata: {name: nightly}\nspec:\n"
+        f"  catalog: {{type: jdbc, database: db, uri: '{uri}'}}\n"
+        "  tables: [{name: calm, targetFileSize: 1Gi}]\n"
+        "  resources: {memory: 4Gi, cpu: 2}\n  costLimit: {hourly: 5}\n"
+    )
+    held = shell("policy", "show", "db.calm", "--policy", "nightly.yaml", "--json", env=state).json["values"]
+    assert {name: held[name]["value"] for name in ("target_file_size", "max_cost_per_hour", "resources")} == {
+        "target_file_size": 1024**3,
+        "max_cost_per_hour": 5,
+        "resources": {"memory": "4Gi", "cpu": 2},
+    }

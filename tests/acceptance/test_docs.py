@@ -1,64 +1,39 @@
-"""The documentation is true: options, commands, flags, links and examples are checked against the code.
+"""The documentation is true: options, commands, flags, links, examples and samples are checked against the code."""
 
-A block runs if the comment `<!-- runs -->` stands before it: Python as it is, shell line by line through the
-entry points, all in one process with one Spark. Each page has a folder and variables of its own. YAML behind
-`<!-- checks -->` must be a valid configuration, YAML and JSON behind `<!-- policies -->` a valid policy file.
-"""
-
-import contextlib
-import io
+import ast
 import json
-import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import typer
 import yaml
 
+from icepact import Compactor
 from icepact.entrypoints.cli import main as cli
 from icepact.iceberg.catalogs import choose_catalog
+from icepact.iceberg.jars import JARS
 from icepact.model.amoro import AMORO_PREFIX, SHARE, TRANSLATED
 from icepact.model.config import Config
 from icepact.model.policies import BUILT_IN, CARRIED, PROFILES
-from icepact.model.policy import LARGE_OF_TARGET, SMALL_OF_TARGET, Options, resolve
+from icepact.model.policy import LARGE_OF_TARGET, SMALL_OF_TARGET, Options, Policy, resolve
 from icepact.model.policy_documents import Profile, Standing
 from icepact.model.policy_file import parse_policies
 from icepact.model.sizes import parse_size
+from tests.acceptance.pages import DOCS, PAGES, ROOT, Block, Played, blocks, play
+from tests.acceptance.samples import samples
 
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
-TOP = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
-PAGES = [*TOP, *sorted(DOCS.rglob("*.md"))]
-
-_BLOCK = re.compile(r"^<!-- (runs|checks|policies)(?:: \w+)? -->\n```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+pytestmark = pytest.mark.timeout(1800)  # all examples are run before the first of these tests that looks at them
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _FILE = re.compile(
     r"`((?:src|tests|docs|bench|scripts|\.ci)/[\w./-]+|[\w.-]+\.(?:md|toml|txt)|\.importlinter)(?:::(\w+))?`"
 )
-
-
-class Block(NamedTuple):
-    """One example."""
-
-    page: str
-    mark: str
-    language: str
-    text: str
-
-
-def _blocks() -> list[Block]:
-    return [
-        Block(str(page.relative_to(ROOT)), match[1], match[2], match[3])
-        for page in PAGES
-        for match in _BLOCK.finditer(page.read_text())
-    ]
 
 
 def _ids(paths: list[Path]) -> list[str]:
@@ -107,19 +82,19 @@ def _documented(default: str, name: str) -> Any:
 
 
 def test_every_option_is_in_the_full_example_except_those_of_one_table() -> None:
-    full = next(b for b in _blocks() if b.page == "docs/configuration.md" and b.mark == "checks")
+    full = next(b for b in blocks("checks") if b.page == "docs/configuration.md")
     of_one_table = {"where", "partition", "snapshot_id"}
     assert {*yaml.safe_load(full.text)["policy"]} == set(Options.model_fields) - of_one_table
 
 
-@pytest.mark.parametrize("block", [b for b in _blocks() if b.mark == "checks"], ids=lambda b: b.text.split(":")[0])
+@pytest.mark.parametrize("block", blocks("checks"), ids=lambda b: b.text.split(":")[0])
 def test_a_yaml_example_is_a_valid_configuration(block: Block) -> None:
     config = Config.model_validate(yaml.safe_load(block.text))
     if config.catalogs:
         assert choose_catalog(config).name == "prod"
 
 
-@pytest.mark.parametrize("block", [b for b in _blocks() if b.mark == "policies"], ids=lambda b: b.text.split()[0])
+@pytest.mark.parametrize("block", blocks("policies"), ids=lambda b: b.text.split()[0])
 def test_an_example_of_policies_is_a_valid_file(block: Block) -> None:
     assert parse_policies(block.text, block.page).levels("prod", ("db", "events"))
 
@@ -153,6 +128,48 @@ def test_every_key_beyond_one_run_is_documented() -> None:
     assert {key: name for name, key in told.items() if key != "none"} == CARRIED
 
 
+def test_the_exceptions_of_the_fingerprint_are_documented() -> None:
+    [told] = re.findall(
+        r"The fingerprint covers all options except (.*?)\.\n", (DOCS / "concepts.md").read_text(), re.DOTALL
+    )
+    before = resolve(Options(), {}, Options())
+    assert set(re.findall(r"`(\w+)`", told)) == {name for name in Options.model_fields if not _shapes(name, before)}
+
+
+def _shapes(name: str, policy: Policy) -> bool:
+    """Whether another value of this option is another layout."""
+    return replace(policy, **{name: "another"}).fingerprint != policy.fingerprint
+
+
+def test_the_members_of_a_compactor_are_documented() -> None:
+    table = (DOCS / "library.md").read_text().split("A compactor has these members:")[1].split("\n\n")[1]
+    cells = [line.split("|")[1] for line in table.splitlines()[2:]]
+    told = [word for cell in cells for word in re.findall(r"`(\w+)", cell)]
+    assert sorted(told) == sorted(name for name in vars(Compactor) if not name.startswith("_"))
+
+
+def test_every_room_of_maintain_is_in_the_architecture() -> None:
+    text = (DOCS / "architecture.md").read_text()
+    modules = [path for path in (ROOT / "src/icepact/maintain").glob("*.py") if path.stem != "__init__"]
+    assert [path.stem for path in modules if f"`src/icepact/maintain/{path.name}` |" not in text] == []
+
+
+def test_every_reason_for_spark_is_documented() -> None:
+    """Whatever the kernel says when it leaves a unit to Spark."""
+    section = (DOCS / "rewriting.md").read_text().split("## What falls back to `spark`")[1].split("\n## ")[0]
+    said = [
+        part.value.strip()
+        for path in (ROOT / "src/icepact/execute").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)
+        if isinstance(node.exc.func, ast.Name) and node.exc.func.id == "NotAssembled"
+        for part in ast.walk(node.exc.args[0])
+        if isinstance(part, ast.Constant) and isinstance(part.value, str) and len(part.value) > len(": named")
+    ]
+    assert len(said) > 10
+    assert [words for words in said if words not in section] == []
+
+
 # -- commands -----------------------------------------------------------------------------------------
 
 
@@ -166,7 +183,8 @@ def _commands() -> dict[str, Any]:
 
 
 def _flags(command: Any) -> set[str]:
-    return {word for p in command.params for word in (*p.opts, *p.secondary_opts) if word.startswith("-")}
+    params = command.get_params(typer.Context(command))  # some are made when they are asked for
+    return {word for p in params for word in (*p.opts, *p.secondary_opts) if word.startswith("-")}
 
 
 def _flags_of(command: str) -> set[str]:
@@ -200,7 +218,8 @@ def test_the_global_flags_are_listed() -> None:
 
 def test_every_variable_is_listed_and_every_listed_one_is_read() -> None:
     listed = set(re.findall(r"`(ICEPACT_[A-Z_]+)`", (DOCS / "configuration.md").read_text()))
-    fields = {name for name in Config.model_fields if name not in {"catalogs", "spark", "policy", "budgets"}}
+    mappings = {"catalogs", "catalog_properties", "spark", "policy", "budgets"}
+    fields = {name for name in Config.model_fields if name not in mappings}
     assert listed == {f"ICEPACT_{name.upper()}" for name in (*fields, "config")}
 
 
@@ -226,138 +245,87 @@ def _anchors(page: Path) -> Iterator[str]:
         yield re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
 
 
-def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert built.returncode == 0, built.stdout + built.stderr
-    assert (tmp_path / "site" / "pictures" / "architecture.svg").is_file()
-    home = (tmp_path / "site" / "index.html").read_text()
-    assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?:', home), "the pages must work offline"
+@pytest.mark.parametrize(
+    ("page", "text", "status"),
+    [
+        pytest.param("index.md", "# Home", 0, id="well"),
+        pytest.param("forgotten.md", "# Not in the navigation", 1, id="forgotten"),
+        pytest.param("index.md", "![from elsewhere](https://pictures.example/one.png)", 1, id="elsewhere"),
+    ],
+)
+def test_a_warning_about_the_pages_fails_the_check(tmp_path: Path, page: str, text: str, status: int) -> None:
+    """By what `make check` runs, on pages of our own."""
+    listed = subprocess.run(["make", "-n", "check"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    command = next(shlex.split(line) for line in listed.splitlines() if "mkdocs build" in line)
+    ours = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    few = {
+        "docs_dir": str(tmp_path / "docs"),
+        "nav": ["index.md"],
+        "theme": {"name": "mkdocs", "highlightjs": False},
+        "hooks": [str(ROOT / hook) for hook in ours["hooks"]],
+    }
+    (tmp_path / "docs").mkdir()
+    for name, words in {"index.md": "# Home", page: text}.items():
+        (tmp_path / "docs" / name).write_text(words)
+    (tmp_path / "mkdocs.yml").write_text(json.dumps({**ours, **few}))
+    there = [*command[:-1], str(tmp_path / "site"), "--config-file", str(tmp_path / "mkdocs.yml")]
+    built = subprocess.run(there, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert built.returncode == status, built.stdout + built.stderr
 
 
 # -- examples -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     """All examples, run in one process of their own."""
-    folder = tmp_path_factory.mktemp("examples")
-    script = folder / "blocks.json"
-    script.write_text(json.dumps([block for block in _blocks() if block.mark == "runs"]))
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("ICEPACT_")}
-    done = subprocess.run(
-        [sys.executable, __file__, str(script)],
-        cwd=folder,
-        env={**environment, "XDG_STATE_HOME": str(folder / "state")},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    answer: dict[str, Any] = json.loads((folder / "answer.json").read_text())
-    return answer
+    return play(tmp_path_factory.mktemp("examples"))
 
 
-def test_every_example_runs(played: dict[str, Any]) -> None:
-    expected = [[b.page, b.language] for b in _blocks() if b.mark == "runs"]
-    assert [[page, language] for page, language, _ in played["ran"]] == expected
+def test_every_example_runs(played: Played) -> None:
+    assert [(each.page, each.language) for each in played.ran] == [(b.page, b.language) for b in blocks("runs")]
 
 
-def test_the_examples_compact_what_they_say(played: dict[str, Any]) -> None:
-    said = {page: "".join(out for where, _, out in played["ran"] if where == page) for page, _, _ in played["ran"]}
+def test_the_examples_compact_what_they_say(played: Played) -> None:
+    said = {page: "".join(each.out for each in played.ran if each.page == page) for page, *_ in played.ran}
     assert "committed 12 -> 2" in said["README.md"]
-    assert "12 -> 2 data files: 12 files" in said["docs/quickstart.md"]
     assert "nothing was written since the run that made snapshot" in said["docs/quickstart.md"]
     assert "day=2026-03-01 committed" in said["docs/library.md"]
     assert "no table shop.returns" in said["docs/library.md"]
 
 
+def test_the_first_steps_can_be_taken_in_any_order_and_again(played: Played) -> None:
+    """The README's Python was run before the quickstart, in the same folder, and once more after it."""
+    assert "committed 12 -> 2" in played.again
+
+
+def test_samples_are_what_is_printed(played: Played) -> None:
+    found = list(samples(played.ran))
+    assert {sample.page for sample in found} >= {"README.md", "docs/quickstart.md", "docs/rewriting.md"}
+    untrue = [f"{sample.page}:{sample.line} should show\n{sample.printed}" for sample in found if not sample.true]
+    assert not untrue, "run `make samples`:\n" + "\n".join(untrue)
+
+
+def test_the_demo(played: Played) -> None:
+    """It compacts one table, and leaves another to be compacted by the README's commands."""
+    parts = {
+        line.split("  #")[0].strip(): out for each in played.ran if each.page == "README.md" for line, out in each.parts
+    }
+    for part in ("160 -> 10 data files", "committed", "file size", "one query:", "every row is the same"):
+        assert part in parts["make demo"]
+    assert "36 -> 3 data files" in parts["icepact plan demo.clicks"]
+    assert "committed" in parts["icepact compact demo.clicks --yes"]
+
+
+def test_the_first_page_names_the_versions() -> None:
+    text = (ROOT / "README.md").read_text()
+    [spark] = re.findall(r'"pyspark==([\d.]+)\.\*"', (ROOT / "pyproject.toml").read_text())
+    assert f"Spark {spark}" in text
+    assert f"Iceberg {JARS[0].coordinates.rpartition(':')[2]}" in text
+
+
 @pytest.mark.parametrize("document", ["health", "plan", "compact", "runs", "costs", "cleanup", "fleet"])
-def test_every_json_field_is_documented(played: dict[str, Any], document: str) -> None:
+def test_every_json_field_is_documented(played: Played, document: str) -> None:
     text = (DOCS / "cli.md").read_text().split(f"\n### {document}\n")[1].split("\n### ")[0]
-    missing = [name for name in played["fields"][document] if f"`{name}`" not in text]
+    missing = [name for name in played.fields[document] if f"`{name}`" not in text]
     assert missing == []
-
-
-_ABOUT_ORDERS = frozenset(
-    f"docs/{page}.md" for page in ("budgets", "cli", "configuration", "fleet", "plans", "policies")
-)
-
-
-def _play(script: Path) -> None:
-    """In the subprocess: run the blocks, note what they print, and the fields of every JSON document."""
-    ran: list[tuple[str, str, str]] = []
-    fields: dict[str, list[str]] = {}
-    variables: dict[str, dict[str, Any]] = {}
-    home = Path.cwd()
-    for page, _, language, text in json.loads(script.read_text()):
-        folder = home / Path(page).stem
-        folder.mkdir(exist_ok=True)
-        os.chdir(folder)
-        if page not in variables:
-            variables[page] = {}
-            if page in _ABOUT_ORDERS:
-                _make_orders()
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            if language == "python":
-                exec(compile(text, f"{page} (example)", "exec"), variables[page])
-            elif language == "sql":
-                _compactor().spark.sql(text)
-            else:
-                for line in text.strip().splitlines():
-                    _shell(line, fields)
-        ran.append((page, language, out.getvalue()))
-    fields["compact"] = sorted(_names(_compactor().compact("shop.orders", rewrite_all=True).to_dict(), {"methods"}))
-    (home / "answer.json").write_text(json.dumps({"ran": ran, "fields": fields}))
-
-
-def _compactor() -> Any:
-    from icepact import Compactor
-
-    return Compactor()
-
-
-def _make_orders() -> None:
-    """The table that pages speak of without making it."""
-    spark = _compactor().spark
-    spark.sql("CREATE NAMESPACE shop")
-    spark.sql(
-        "CREATE TABLE shop.orders (id bigint, day date) USING iceberg PARTITIONED BY (day)"
-        " TBLPROPERTIES ('write.distribution-mode' = 'none')"
-    )
-    rows = spark.range(0, 60, 1, 6).selectExpr("id", "date_add(date '2026-03-01', cast(id % 2 as int)) AS day")
-    rows.writeTo("shop.orders").option("fanout-enabled", "true").append()
-
-
-def _shell(line: str, fields: dict[str, list[str]]) -> None:
-    """One command line, through the entry point it names; every example must end well."""
-    sys.argv = shlex.split(line, comments=True)
-    run = {"icepact": cli.run, "iceberg-compact": cli.run_alias}[sys.argv[0]]
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as end:
-        run()
-    assert end.value.code == 0, f"{line}: {end.value.code} {out.getvalue()}"
-    print(out.getvalue())
-    if "--json" in sys.argv:
-        fields[sys.argv[1]] = sorted(_names(json.loads(out.getvalue()), {"outcome", "methods", "policy"}))
-
-
-def _names(document: Any, opaque: set[str]) -> set[str]:
-    """All field names in a document; what is below an opaque one is told elsewhere."""
-    if isinstance(document, list):
-        return set().union(*(_names(item, opaque) for item in document)) if document else set()
-    if not isinstance(document, dict):
-        return set()
-    inner = [_names(value, opaque) for key, value in document.items() if key not in opaque]
-    return set(document).union(*inner)
-
-
-if __name__ == "__main__":
-    _play(Path(sys.argv[1]))

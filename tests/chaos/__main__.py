@@ -4,6 +4,10 @@ python -m tests.chaos kills --count 100 --seed 1
 python -m tests.chaos soak --minutes 20 --seed 1
 python -m tests.chaos faults --runs 300 --seed 1
 python -m tests.chaos workers --count 20 --seed 1
+python -m tests.chaos search --minutes 30 --seed 1
+python -m tests.chaos answers --count 200 --seed 1 --only sqlite
+python -m tests.chaos orphans --count 60 --seed 1
+python -m tests.chaos disks --count 60 --seed 1
 python -m tests.chaos docs
 """
 
@@ -18,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.chaos import disks, faults, kills, ledger, soak, workers
+from tests.chaos import answers, disks, faults, kills, ledger, orphans, search, soak, workers
 from tests.chaos.page import write_page
 from tests.support.servers.cluster import spark_cluster
 from tests.support.servers.faulty import Rates
@@ -27,7 +31,7 @@ CYCLE = 25.0
 """Seconds of a soak between two comparisons, about."""
 CATALOG_TRIALS = 10
 """One for so many runs on a faulty store."""
-DISK_TRIALS = 20
+DELAY_TRIALS = 10
 """One for so many runs on a faulty store."""
 DOCS = "docs"
 """No trial: only writes the page from what is in the ledger."""
@@ -62,10 +66,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("what", choices=[*_TRIALS, DOCS])
     parser.add_argument("--seed", type=int, default=1, help="of all dice; the same seed goes on where it stopped")
     parser.add_argument("--first", type=int, help="number of the first trial, to do one again")
-    parser.add_argument("--count", type=int, default=20, help="of kills, or of runs that lose workers")
-    parser.add_argument("--minutes", type=float, default=20, help="of soak")
+    parser.add_argument("--count", type=int, default=20, help="of trials; of kills that hit; with each catalog")
+    parser.add_argument("--minutes", type=float, default=20, help="of soak or search")
     parser.add_argument("--runs", type=int, default=300, help="on a faulty store; others come on top")
     parser.add_argument("--truncated", type=float, help="part of the answers of a faulty store that break off")
+    parser.add_argument(
+        "--only", nargs="+", choices=answers.CATALOGS, default=answers.CATALOGS, help="catalogs that lose answers"
+    )
+    parser.add_argument("--worst", action="store_true", help="lose nothing but the answer to the first commit")
     parser.add_argument("--ledger", type=Path, default=ledger.LEDGER, help="default %(default)s")
     return parser.parse_args()
 
@@ -106,7 +114,7 @@ def _soak(arguments: argparse.Namespace, folder: Path) -> Trials:
 
 
 def _faults(arguments: argparse.Namespace, folder: Path) -> Trials:
-    """Runs on a faulty store, then with a catalog that goes away, then on a disk that fails."""
+    """Runs on a faulty store, then with a catalog that goes away, then on both that are slow."""
     seed, runs = arguments.seed, arguments.runs
     rates = Rates() if arguments.truncated is None else Rates(truncated=arguments.truncated)
     with faults.shore(folder) as shore:
@@ -114,10 +122,23 @@ def _faults(arguments: argparse.Namespace, folder: Path) -> Trials:
             yield shore.storage_trial(number, seed=seed, rates=rates)
         for number in _numbers(arguments, faults.CATALOG, runs // CATALOG_TRIALS):
             yield shore.catalog_trial(number, seed=seed)
-    with disks.small_disk() as disk, disks.small_disk() as whole:
-        trials = disks.DiskTrials(disk, whole, folder / "disk")
-        for number in _numbers(arguments, disks.KIND, runs // DISK_TRIALS):
-            yield trials.trial(number, seed=seed)
+        for number in _numbers(arguments, faults.DELAY, runs // DELAY_TRIALS):
+            yield shore.delay_trial(number, seed=seed)
+
+
+def _disks(arguments: argparse.Namespace, folder: Path) -> Trials:
+    """Runs on a disk that fails."""
+    with disks.small_disk() as disk, disks.small_disk() as whole, disks.small_disk() as scratch:
+        trials = disks.DiskTrials(folder / "disk", disk, whole, scratch)
+        for number in _numbers(arguments, disks.KIND, arguments.count):
+            yield trials.trial(number, seed=arguments.seed)
+
+
+def _orphans(arguments: argparse.Namespace, folder: Path) -> Trials:
+    """Runs whose finished files somebody removes."""
+    trials = orphans.OrphanTrials(folder)
+    for number in _numbers(arguments, orphans.KIND, arguments.count):
+        yield trials.trial(number, seed=arguments.seed)
 
 
 def _numbers(arguments: argparse.Namespace, kind: str, count: int) -> range:
@@ -138,11 +159,32 @@ def _workers(arguments: argparse.Namespace, folder: Path) -> Trials:
         yield from itertools.islice(remote, count // 2)
 
 
+def _search(arguments: argparse.Namespace, folder: Path) -> Trials:
+    deadline = time.monotonic() + 60 * arguments.minutes
+    for entry in search.pieces(first=_first(arguments, search.KIND), seed=arguments.seed):
+        yield entry
+        if time.monotonic() > deadline:
+            return
+
+
+def _answers(arguments: argparse.Namespace, folder: Path) -> Trials:
+    """So many with each of the catalogs whose answers are lost, in one Spark application."""
+    folder.chmod(0o711)  # PostgreSQL may run as another user
+    with answers.application(folder, arguments.only) as places:
+        for place in places:
+            for number in _numbers(arguments, place.kind, arguments.count):
+                yield place.trial(number, seed=arguments.seed, worst=arguments.worst)
+
+
 _TRIALS: dict[str, Callable[[argparse.Namespace, Path], Trials]] = {
     "kills": _kills,
     "soak": _soak,
     "faults": _faults,
     "workers": _workers,
+    "search": _search,
+    "answers": _answers,
+    "orphans": _orphans,
+    "disks": _disks,
 }
 
 if __name__ == "__main__":

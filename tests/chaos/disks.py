@@ -25,7 +25,7 @@ from tests.chaos.kills import add_mess, drive, make_table
 from tests.support.servers.trial import configuration
 
 KIND = "disk"
-WAYS = ("full", "read-only", "full, with its catalog and its records")
+WAYS = ("full", "read-only", "full, with its catalog and its records", "full, of Spark's scratch")
 _SIZE = 96 * 1024**2
 _SMALL = 4096
 """Bytes that a file may still have, where nothing can be mounted."""
@@ -105,12 +105,12 @@ def small_disk() -> Iterator[Disk]:
 
 
 class At:
-    """Does something once, when a run comes to a step, or to the next one if it cannot be done then."""
+    """Does something once, when a run comes to a step for the n-th time; at the next step if it cannot be done then."""
 
-    def __init__(self, step: str, act: Callable[[], object]) -> None:
+    def __init__(self, step: str, act: Callable[[], object], *, number: int = 1) -> None:
         self.done = False
         self._step = step
-        self._come = False
+        self._left = number
         self._act = act
 
     def advance(self, done: UnitDone) -> None:
@@ -118,50 +118,55 @@ class At:
 
     def step(self, name: str) -> None:
         """Act, if it is time."""
-        self._come = self._come or name == self._step
-        if self._come and not self.done:
+        self._left -= name == self._step
+        if self._left <= 0 and not self.done:
             with suppress(OSError):
                 self._act()
                 self.done = True
 
 
 class DiskTrials:
-    """Tables on a disk that fails; catalog and records are elsewhere, but for the last way, which has its own disk.
+    """Tables on a disk that fails; catalog and records are elsewhere, but for one way, which has its own disk.
 
-    A disk cannot be made read-only while SQLite has a file on it open.
+    A disk cannot be made read-only while SQLite has a file on it open. Spark's scratch is on the third disk, if there
+    is one and Spark is started here.
     """
 
-    def __init__(self, disk: Disk, whole: Disk, folder: Path) -> None:
+    def __init__(self, folder: Path, disk: Disk, whole: Disk, scratch: Disk | None = None) -> None:
         self.disk = disk
         self._whole_disk = whole
+        self._scratch = scratch
         catalog = {
             "type": "jdbc",
             "uri": f"jdbc:sqlite:{folder / 'catalog.db'}",
             "warehouse": str(disk.path / "some"),
             "jdbc.schema-version": "V1",
         }
-        self._apart = Compactor(config=configuration(folder, catalog), short=True)
+        conf = {"spark.local.dir": str(scratch.path)} if scratch else {}
+        self._apart = Compactor(config=configuration(folder, catalog, conf=conf), short=True)
         self._whole = Compactor(warehouse=whole.path / "whole", short=True)
 
-    def trial(self, number: int, *, seed: int) -> dict[str, Any]:
-        """A run whose disk fails on the way; an entry for the ledger."""
+    def trial(self, number: int, *, seed: int, step: str | None = None) -> dict[str, Any]:
+        """A run whose disk fails on the way; an entry for the ledger. With a step, it fails there, and altogether."""
         dice = random.Random(f"{seed}/{KIND}/{number}")
-        way, version = WAYS[number % 3], 2 + number // 3 % 2
+        way, version = WAYS[number % 4], 2 + number // 4 % 2
         compactor = self._whole if way == WAYS[2] else self._apart
         spark = compactor.spark
         spark.sql("CREATE NAMESPACE IF NOT EXISTS disks")
         table = f"disks.s{seed}n{number}"
         make_table(spark, table, version)
         add_mess(spark, table, 0, catalog=compactor.catalog.name)
-        leave = dice.choice([0, 0, _SMALL, dice.randrange(200_000)])
+        leave = 0 if step else dice.choice([0, 0, _SMALL, dice.randrange(200_000)])
         recovery = dice.choice(RECOVERIES)
         if way == WAYS[2]:
             told = self._driven(table, leave, recovery)
         else:
-            act = self.disk.protect if way == "read-only" else lambda: self.disk.fill(leave)
-            at = At(dice.choice(_STEPS), act)
-            options = {**_OPTIONS, "progress": at}
-            told = tried(compactor, table, options, recovery, LocalFiles(), lambda: None, self.disk.free)
+            disk = self._scratch if self._scratch and way == WAYS[3] else self.disk
+            act = disk.protect if way == "read-only" else lambda: disk.fill(leave)
+            at = At(step or dice.choice(_STEPS), act)
+            more = {"method": "spark", "verify": "full"} if way == WAYS[3] else {}
+            options = {**_OPTIONS, "progress": at, **more}
+            told = tried(compactor, table, options, recovery, LocalFiles(), lambda: None, disk.free)
             told["hit"] = at.done
         spark.sql(f"DROP TABLE {table} PURGE")
         return {"kind": KIND, "seed": seed, "number": number, "faults": {way: 1}, "mounted": self.disk.mounted, **told}

@@ -67,7 +67,8 @@ def main(warehouse: str, table: str, how: dict[str, Any]) -> None:
     started = time.monotonic()
     outcome = compactor.apply(plan, progress=Killed(how.get("step"), how.get("pass", 1), whole=whole))
     took = round(time.monotonic() - started, 3)
-    print(json.dumps({"status": outcome.status.value, "error": outcome.error, "seconds": took}), flush=True)
+    error = outcome.error or "; ".join(sorted({group.reason for group in outcome.groups if group.reason}))
+    print(json.dumps({"status": outcome.status.value, "error": error, "seconds": took}), flush=True)
 
 
 if __name__ == "__main__":

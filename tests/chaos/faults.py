@@ -10,14 +10,27 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from icepact import Compactor
-from tests.chaos.judge import RECOVERIES, Bucket, Files, Verdict, judge, look, recover
+from icepact.model.outcome import Outcome
+from tests.chaos.judge import (
+    RECOVERIES,
+    Bucket,
+    Files,
+    Newcomers,
+    Verdict,
+    judge,
+    look,
+    missing,
+    recover,
+    untrue,
+)
+from tests.chaos.messes import TRIALS_PER_TABLE, MessyTable
 from tests.chaos.soak import ERRORS
-from tests.chaos.streaming import Stream, in_bucket
+from tests.chaos.streaming import in_bucket
 from tests.support.servers.faulty import Asked, Fault, Proxy, Rates, Weather, calm, faulty
 from tests.support.servers.rest import RestCatalog, rest_catalog
 from tests.support.servers.s3 import s3_server
@@ -25,14 +38,12 @@ from tests.support.servers.trial import configuration
 
 STORAGE = "storage"
 CATALOG = "catalog"
-DAYS = 3
-TRIALS_PER_TABLE = 10
-"""Then there is a new table."""
-LARGE = 9_000_000
-"""Bytes of a file that is uploaded, and copied, in parts."""
+DELAY = "delay"
+SLOW_STORE = Rates(failed=0.02, dropped=0.02, truncated=0.01, delayed=0.03, longest_delay=5)
+SLOW_CATALOG = Rates(failed=0, dropped=0, truncated=0, delayed=0.2, longest_delay=5)
 PATIENT = {"s3.retry.min-wait-ms": "50", "s3.retry.max-wait-ms": "1000"}
 """Java's client for S3 waits 2 to 20 seconds before it tries again; here it tries as often, but sooner."""
-_COMMIT = re.compile(r"/v1/(?:[^/]+/)?namespaces/[^/]+/tables/[^/]+")
+COMMIT = re.compile(r"/v1/(?:[^/]+/)?namespaces/[^/]+/tables/[^/]+")
 
 
 class Away:
@@ -47,7 +58,7 @@ class Away:
         """Nothing, until somebody commits."""
         now = time.monotonic()
         if self._until is None:
-            if asked.method == "POST" and _COMMIT.fullmatch(asked.path):
+            if asked.method == "POST" and COMMIT.fullmatch(asked.path):
                 self._until = now + self._seconds
                 return self._fault
             return None
@@ -72,14 +83,14 @@ class Shore:
         self.spark.conf.set("spark.sql.shuffle.partitions", "2")
         self.files = Bucket(rest.s3)
         self._put = in_bucket(rest.s3)
-        self._tables: dict[int, _Table] = {}
+        self._tables: dict[int, MessyTable] = {}
 
-    def table(self, version: int, name: str) -> "_Table":
+    def table(self, version: int, name: str) -> MessyTable:
         """One that has not seen too much yet; `name` is that of a new one."""
         found = self._tables.get(version)
         if found is None or found.messes == TRIALS_PER_TABLE:
             self.spark.sql("CREATE NAMESPACE IF NOT EXISTS faults")
-            found = self._tables[version] = _Table(self, f"faults.{name}", version)
+            found = self._tables[version] = MessyTable(self.spark, self._put, f"faults.{name}", version)
         return found
 
     def calm(self) -> None:
@@ -134,6 +145,33 @@ class Shore:
             **told,
         }
 
+    def delay_trial(self, number: int, *, seed: int) -> dict[str, Any]:
+        """A run on a store and with a catalog that take up to five seconds for some answers."""
+        dice = random.Random(f"{seed}/{DELAY}/{number}")
+        table = self.table(2 + number % 2, f"{DELAY}{seed}n{number}")
+        table.mess(dice)
+        faults = self.storage.faults.copy()
+        weather = [Weather(f"{seed}/{DELAY}/{number}/{rates}", rates) for rates in (SLOW_STORE, SLOW_CATALOG)]
+        options = {"method": dice.choice(["auto", "auto", "spark"]), "max_commits": dice.randint(1, 3)}
+
+        def storm() -> None:
+            self.storage.rule, self.catalog.rule = weather
+
+        told = self._tried(table.name, dice, options, storm)
+        injected = self.storage.faults - faults
+        waits = [wait for one in weather for wait in one.waits]
+        return {
+            "kind": DELAY,
+            "seed": seed,
+            "number": number,
+            "hit": bool(waits),
+            "requests": sum(one.requests for one in weather),
+            "faults": {"delayed": len(waits), **{fault.value: count for fault, count in sorted(injected.items())}},
+            "longest": round(max(waits, default=0.0), 2),
+            "options": options,
+            **told,
+        }
+
     def _tried(
         self, table: str, dice: random.Random, options: dict[str, Any], storm: Callable[[], object]
     ) -> dict[str, Any]:
@@ -151,11 +189,20 @@ def tried(
     files: Files,
     begin: Callable[[], object],
     end: Callable[[], object],
+    *,
+    judging: Compactor | None = None,
+    newcomers: Newcomers | None = None,
 ) -> dict[str, Any]:
-    """Compact between the begin and the end of something bad, recover, judge; part of an entry for the ledger."""
-    before = look(compactor, compactor.spark, table)
+    """Compact between the begin and the end of something bad, recover, judge; part of an entry for the ledger.
+
+    `judging` looks at the same table on another way than the run did; `newcomers` grows while others append.
+    """
+    judging = judging or compactor
+    spark = judging.spark
+    before = look(judging, spark, table, below=newcomers and newcomers.first)
     started = time.monotonic()
     error = failed = ""
+    outcome: Outcome | None = None
     begin()
     try:
         outcome = compactor.compact(table, **options)
@@ -166,24 +213,28 @@ def tried(
     finally:
         end()
     seconds = round(time.monotonic() - started, 1)
-    verdict = None
+    verdict, ended = Verdict(rows=0), ""
     try:
+        wrong = outcome is not None and untrue(judging, table, outcome.run_id, outcome.status, outcome.snapshots)
         recover(compactor, table, recovery)
-        verdict = judge(compactor, compactor.spark, table, before, files, failing=True)
+        verdict = replace(verdict, missing=missing(judging, table, files))  # if nothing more can be said
+        verdict = judge(judging, spark, table, before, files, failing=True, newcomers=newcomers)
+        for record in compactor.runs(table, limit=1):
+            ended = record.status.value
+            wrong += untrue(judging, table, record.run_id, record.status, [c.snapshot_id for c in record.landed])
+        verdict = replace(verdict, untrue=int(wrong))
         compactor.forgive(table)
     except ERRORS as raised:
         failed = told_of(raised)
-    told = asdict(verdict or Verdict(rows=0))
-    ended = {run.status.value for run in compactor.runs(table, limit=1)}
     return {
         "status": status,
         "error": error[:500],
         "recovery": recovery,
-        "ended": min(ended, default=""),
+        "ended": ended,
         "seconds": seconds,
-        **told,
+        **asdict(verdict),
         "failed": failed,
-        "clean": not failed and verdict is not None and verdict.clean,
+        "clean": not failed and verdict.clean,
     }
 
 
@@ -192,43 +243,6 @@ def told_of(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     return f"{type(error).__name__}: {' '.join([*lines[:2], *causes[-1:]])[:480]}"
-
-
-class _Table:
-    """One table of a row of trials."""
-
-    def __init__(self, shore: Shore, name: str, version: int) -> None:
-        self.name = name
-        self.messes = 0
-        self._shore = shore
-        self._next = 0
-        shore.spark.sql(
-            f"CREATE TABLE {name} (id bigint, day int, text string, bytes binary) USING iceberg PARTITIONED BY (day)"
-            f" TBLPROPERTIES ('format-version' = '{version}', 'write.delete.mode' = 'merge-on-read')"
-        )
-
-    def mess(self, dice: random.Random, *, large: bool = False) -> None:
-        """Small files in every partition, deletes of both kinds, and perhaps two large files."""
-        stream = Stream(self._shore.spark, f"lake.{self.name}", dice, self._shore._put)
-        key = stream.columns()[0]
-        batches = [(f"day={day}", self._rows(day, 40, 40)) for day in range(DAYS) for _ in range(2)]
-        if large:
-            batches += [("day=0", self._rows(0, 3, LARGE // 3, dice)) for _ in range(2)]
-        stream.append(batches)
-        [first] = batches[0][1][:1]
-        stream.delete(key, [first[key.id]], "day=0")
-        self._shore.spark.sql(f"REFRESH TABLE {self.name}")
-        self._shore.spark.sql(f"DELETE FROM {self.name} WHERE id % 37 = {self.messes}")
-        self.messes += 1
-
-    def _rows(self, day: int, count: int, length: int, dice: random.Random | None = None) -> list[dict[int, Any]]:
-        rows = []
-        for _ in range(count):
-            number = self._next * DAYS + day
-            content = dice.randbytes(length) if dice else str(number).encode() * (length // 8)
-            rows.append({1: number, 2: day, 3: f"row {number}", 4: content})
-            self._next += 1
-        return rows
 
 
 @contextmanager

@@ -6,17 +6,20 @@ about nothing but its open runs and its leases.
 
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from icepact import Compactor
 from icepact.maintain.work import BROKEN
+from icepact.model.run import Status
 from tests.support.later import clean_up_later
-from tests.support.oracle import seen
+from tests.support.messy import load
+from tests.support.oracle import LINEAGE, hashed
 from tests.support.servers.s3 import S3Server
 
 RECOVERIES = ("resume", "cleanup")
@@ -55,6 +58,8 @@ class Verdict:
     """Files that a snapshot refers to and that are not on storage."""
     alarms: int = 0
     """Commits that were called broken and are not."""
+    untrue: int = 0
+    """Statuses of a run that are not so: what it says it has committed, and what is in the table."""
     orphans: int = 0
     """Manifests and metadata that nothing refers to, where Iceberg may have failed to delete its own: told, not judged.
     Elsewhere they are leftovers."""
@@ -110,12 +115,14 @@ class Bucket:
         return location.removeprefix(f"s3://{self._server.bucket}/").rstrip("/") + "/"
 
 
-def look(compactor: Compactor, spark: SparkSession, table: str) -> Look:
-    """Read the whole table."""
+def look(compactor: Compactor, spark: SparkSession, table: str, *, below: int | None = None) -> Look:
+    """Read the whole table, or the rows with an id below a number."""
     spark.sql(f"REFRESH TABLE {table}")
-    lineage = compactor._lake.table(table).format_version >= 3
-    rows = seen(spark, table, lineage=lineage)
-    return Look(rows=rows, ids=Counter(row[0] for row in spark.sql(f"SELECT id FROM {table}").collect()))
+    extra = f", {', '.join(LINEAGE)}" if compactor._lake.table(table).format_version >= 3 else ""
+    where = "" if below is None else f" WHERE id < {below}"
+    frame = spark.sql(f"SELECT *{extra} FROM {table}{where}")
+    [[count, total, ids]] = frame.agg(F.count(F.lit(1)), F.sum(hashed(frame)), F.collect_list("id")).collect()
+    return Look(rows=(count, total), ids=Counter(ids))
 
 
 def recover(compactor: Compactor, table: str, recovery: str) -> None:
@@ -127,23 +134,68 @@ def recover(compactor: Compactor, table: str, recovery: str) -> None:
 
 
 def judge(
-    compactor: Compactor, spark: SparkSession, table: str, before: Look, files: Files, *, failing: bool = False
+    compactor: Compactor,
+    spark: SparkSession,
+    table: str,
+    before: Look,
+    files: Files,
+    *,
+    failing: bool = False,
+    newcomers: "Newcomers | None" = None,
 ) -> Verdict:
-    """Compare with what was there before; nobody may have written since but compactors. `failing` if storage was, or
-    the catalog: Iceberg deletes what it wrote for nothing, but asks only once."""
-    after = look(compactor, spark, table)
+    """Compare with what was there before; nobody may have written since but compactors, and who is told of here.
+    `failing` if storage was, or the catalog: Iceberg deletes what it wrote for nothing, but asks only once."""
+    after = look(compactor, spark, table, below=newcomers and newcomers.first)
     duplicated = sum((Counter({i: n for i, n in after.ids.items() if n > 1}) - before.ids).values())
     lost = sum((before.ids - after.ids).values())
     resurrected = len(after.ids.keys() - before.ids.keys())
     otherwise = before.rows != after.rows and not (lost or duplicated or resurrected)
-    return Verdict(
+    told = Verdict(
         rows=after.rows[0],
         lost=lost,
         duplicated=duplicated,
         resurrected=resurrected,
         changed=int(otherwise),
-        **left(compactor, spark, table, files, failing=failing),
+        **left(compactor, spark, table, files, failing=failing, of_writers_too=newcomers is None),
     )
+    return told if newcomers is None else _with_newcomers(spark, table, told, newcomers)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Newcomers:
+    """Rows that somebody else appends in the course of a trial."""
+
+    first: int
+    """No row that was there before has such an id or a greater one."""
+    rows: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    """That were committed, by id: all columns."""
+
+
+def _with_newcomers(spark: SparkSession, table: str, told: Verdict, newcomers: Newcomers) -> Verdict:
+    found = [tuple(row) for row in spark.sql(f"SELECT * FROM {table} WHERE id >= {newcomers.first}").collect()]
+    ids = Counter(row[0] for row in found)
+    return replace(
+        told,
+        rows=told.rows + len(found),
+        lost=told.lost + len(newcomers.rows.keys() - ids.keys()),
+        duplicated=told.duplicated + sum(count - 1 for count in ids.values()),
+        changed=told.changed + sum(newcomers.rows.get(row[0], row) != row for row in found),
+    )
+
+
+def untrue(compactor: Compactor, table: str, run_id: str, status: Status, snapshots: Sequence[int]) -> bool:
+    """Whether a run says something of itself that is not so: it names its snapshots that are in the table's history,
+    however it ended. Nobody may have expired them since."""
+    java = load(compactor.spark, f"{compactor.catalog.name}.{table}")
+    made, snapshot = set(), java.currentSnapshot()
+    while snapshot is not None:
+        if snapshot.summary().get("icepact.run-id") == run_id:
+            made.add(int(snapshot.snapshotId()))
+        parent = snapshot.parentId()
+        snapshot = None if parent is None else java.snapshot(parent)
+    if status.open:  # it says that it does not know
+        return not set(snapshots) <= made
+    return set(snapshots) != made or (status in (Status.COMMITTED, Status.PARTLY_COMMITTED) and not made)
 
 
 def left(
@@ -156,31 +208,61 @@ def left(
     failing: bool = False,
 ) -> dict[str, int]:
     """What should not be there: by the names of a verdict. Writers that are refused may leave files of their own."""
-    location = str(compactor._lake.table(table).table.location()).rstrip("/")
+    java = load(spark, f"{compactor.catalog.name}.{table}")
+    location = str(java.location()).rstrip("/")
+    metadata = files.below(f"{location}/metadata")
     referred = _names(spark, f"SELECT file_path FROM {table}.all_files")
     stored = files.below(f"{location}/data")
     data = [path for path in stored if _name(path) not in referred]
     data = [path for path in data if of_writers_too or "/data/icepact-" in path]
-    beside = _beside(spark, table, files.below(f"{location}/metadata"))
+    manifests, without = _manifests(java, metadata)
+    beside = _beside(java, metadata, manifests)
     judged = of_writers_too and not failing
     lease = compactor._store.lease(compactor._lake.table(table).uuid)
     return {
         "leftovers": len(data) + (len(beside) if judged else 0),
         "uploads": files.uploads(location),
         "stuck": len(compactor.runs(table, open_only=True)) + (lease is not None and not lease.owner.gone),
-        "missing": len(referred - {_name(path) for path in stored}),
+        "missing": len(referred - {_name(path) for path in stored}) + without,
         "alarms": sum(f.signature == BROKEN for f in compactor._store.failures(compactor._lake.table(table).uuid)),
         "orphans": 0 if judged else len(beside),
     }
 
 
-def _beside(spark: SparkSession, table: str, metadata: Sequence[str]) -> list[str]:
+def missing(compactor: Compactor, table: str, files: Files) -> int:
+    """How many files are not there that a snapshot refers to: then there is hardly more to be said about a table. If
+    manifests are missing, nobody knows of more."""
+    java = load(compactor.spark, f"{compactor.catalog.name}.{table}")
+    location = str(java.location()).rstrip("/")
+    without = _manifests(java, files.below(f"{location}/metadata"))[1]
+    if without:
+        return without
+    compactor.spark.sql(f"REFRESH TABLE {table}")
+    referred = _names(compactor.spark, f"SELECT file_path FROM {table}.all_files")
+    return len(referred - {_name(path) for path in files.below(f"{location}/data")})
+
+
+def _manifests(java: Any, metadata: Sequence[str]) -> tuple[set[str], int]:
+    """Names of all manifests, and lists of them, that a snapshot refers to; how many are not among these files."""
+    stored = {_name(path) for path in metadata}
+    lists = {_name(str(snapshot.manifestListLocation())): snapshot for snapshot in _listed(java.snapshots())}
+    there = [snapshot for name, snapshot in lists.items() if name in stored]
+    found = {_name(str(m.path())) for snapshot in there for m in _listed(snapshot.allManifests(java.io()))}
+    found |= lists.keys()
+    return found, len(found - stored)
+
+
+def _listed(collection: Any) -> list[Any]:
+    array = collection.toArray()
+    return [array[number] for number in range(len(array))]
+
+
+def _beside(java: Any, metadata: Sequence[str], manifests: Collection[str]) -> list[str]:
     """Manifests that no snapshot refers to, and metadata that is as new as what the table's log tells of, and not told
     of there. What was cut off in the middle is nobody's."""
-    manifests = _names(
-        spark, f"SELECT path FROM {table}.all_manifests UNION SELECT manifest_list FROM {table}.snapshots"
-    )
-    log = _names(spark, f"SELECT file FROM {table}.metadata_log_entries")
+    current = java.operations().current()
+    log = {_name(str(entry.file())) for entry in _listed(current.previousFiles())}
+    log.add(_name(str(current.metadataFileLocation())))
     oldest = min(log)  # names begin with a number of five digits
     return [
         path

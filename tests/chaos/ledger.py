@@ -1,4 +1,7 @@
-"""The ledger: one line of JSON for every trial, added as it ends, so that a long form can be run in pieces."""
+"""The ledger: one line of JSON for every trial, added as it ends, so that a long form can be run in pieces.
+
+Every line names the commit of the code that was tried; the oldest do not.
+"""
 
 import json
 import math
@@ -9,8 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench.code import code
+
 LEDGER = Path(__file__).with_name("ledger.jsonl")
-COUNTED = ("rows", "lost", "duplicated", "resurrected", "changed", "leftovers", "uploads", "stuck", "missing", "alarms")
+COUNTED = (
+    *("rows", "lost", "duplicated", "resurrected", "changed", "leftovers"),
+    *("uploads", "stuck", "missing", "alarms", "untrue"),
+)
 """What every trial tells of itself: rows compared, and what must be nought."""
 _CONFIDENCE = 1.959963984540054
 """Of 95%, in standard deviations."""
@@ -18,7 +26,7 @@ _CONFIDENCE = 1.959963984540054
 
 def add(entry: Mapping[str, Any], path: Path = LEDGER) -> None:
     """Write one trial down."""
-    stamped = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **entry}
+    stamped = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "commit": code(), **entry}
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(stamped, default=str) + "\n")
 
@@ -52,6 +60,8 @@ class Summary:
     statuses: Mapping[str, int]
     """How the runs ended, before anybody helped."""
     seeds: Sequence[int]
+    commits: Sequence[str]
+    """Of the code that was tried, in the order in which they first appear."""
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -74,6 +84,7 @@ def summarise(trials: Iterable[Mapping[str, Any]]) -> list[Summary]:
             counts={name: sum(int(t.get(name, 0)) for t in some) for name in COUNTED},
             statuses=Counter(str(t["status"]) for t in some if "status" in t),
             seeds=sorted({int(t["seed"]) for t in some}),
+            commits=list(dict.fromkeys(str(t["commit"]) for t in some if t.get("commit"))),
         )
         for kind, some in kinds.items()
     ]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.chaos import disks, faults, kills, ledger, soak, workers
+from tests.chaos import answers, disks, faults, kills, ledger, orphans, search, soak, workers
 from tests.chaos.ledger import Summary
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
@@ -15,11 +15,17 @@ _TITLES = {
     soak.KIND: "soak with writers and other compactors",
     faults.STORAGE: "store that fails",
     faults.CATALOG: "catalog away during the commit",
+    faults.DELAY: "store and catalog slow, by up to 5 s",
+    answers.SQLITE: "answers lost: SQLite through JDBC",
+    answers.POSTGRES: "answers lost: PostgreSQL through JDBC",
+    answers.REST: "answers lost or false: REST",
+    orphans.KIND: "finished files removed before their commit",
     disks.KIND: "disk full or read-only",
     workers.WORKER: "Python workers killed",
     workers.EXECUTOR: "executors killed on a cluster",
 }
 _NONE = "Nothing has been run yet."
+_EARLIER = "### Earlier trials\n\nUp to commit `e8f2a0c`, when trials did not name their commit yet."
 
 
 def write_page(path: Path = ledger.LEDGER, page: Path = PAGE) -> None:
@@ -32,28 +38,35 @@ def write_page(path: Path = ledger.LEDGER, page: Path = PAGE) -> None:
 
 
 def as_markdown(entries: Sequence[Mapping[str, Any]]) -> str:
-    """The tables."""
+    """The tables: of trials that name their commit, then of the others."""
+    named = [entry for entry in entries if entry.get("commit")]
+    earlier = [entry for entry in entries if not entry.get("commit")]
+    parts = [*_figures(named), *([_EARLIER, *_figures(earlier)] if earlier else [])]
+    return "\n\n".join(parts) or _NONE
+
+
+def _figures(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     found = {summary.kind: summary for summary in ledger.summarise(entries)}
     summaries = [found[kind] for kind in _TITLES if kind in found]
-    if not summaries:
-        return _NONE
-    parts = [_table(summaries), *_sentences(found, entries)]
-    return "\n\n".join(parts)
+    searched = [entry for entry in entries if entry["kind"] == search.KIND]
+    parts = [_table(summaries), *_sentences(found, entries)] if summaries else []
+    return [*parts, *([_of_the_search(searched)] if searched else [])]
 
 
 def _table(summaries: Sequence[Summary]) -> str:
     names = ("rows compared", *ledger.COUNTED[1:])
     lines = [
-        f"| tried | trials | hit | {' | '.join(names)} | unclean | seeds |",
-        f"|---|{'---:|' * (len(names) + 3)}---|",
+        f"| tried | trials | hit | {' | '.join(names)} | unclean | seeds | commits |",
+        f"|---|{'---:|' * (len(names) + 3)}---|---|",
     ]
     for s in summaries:
         counts = " | ".join(f"{s.counts[name]:,}" for name in ledger.COUNTED)
         seeds = ", ".join(map(str, s.seeds))
-        lines.append(f"| {_TITLES[s.kind]} | {s.trials:,} | {s.hit:,} | {counts} | {s.unclean} | {seeds} |")
+        commits = ", ".join(f"`{commit}`" for commit in s.commits)
+        lines.append(f"| {_TITLES[s.kind]} | {s.trials:,} | {s.hit:,} | {counts} | {s.unclean} | {seeds} | {commits} |")
     totals = " | ".join(f"**{sum(s.counts[name] for s in summaries):,}**" for name in ledger.COUNTED)
     trials, hit, unclean = (sum(getattr(s, name) for s in summaries) for name in ("trials", "hit", "unclean"))
-    lines.append(f"| **all** | **{trials:,}** | **{hit:,}** | {totals} | **{unclean}** | |")
+    lines.append(f"| **all** | **{trials:,}** | **{hit:,}** | {totals} | **{unclean}** | | |")
     return "\n".join(lines)
 
 
@@ -122,3 +135,35 @@ def _of_the_kills(hits: Sequence[Mapping[str, Any]]) -> str:
             "them there were some: the clean-up did not know them then, and removes them now."
         )
     return text
+
+
+_SEARCHED = {
+    "event": "what happened",
+    "others": "what others did",
+    "commit": "commits",
+    "judged": "groups at the head",
+    "killed at": "processes killed before a",
+    "catalog": "examples in which a catalog compares",
+    "run": "how runs ended",
+}
+
+
+def _of_the_search(pieces: Sequence[Mapping[str, Any]]) -> str:
+    seen: Counter[str] = Counter()
+    for piece in pieces:
+        seen.update(piece["seen"])
+    hours = sum(float(piece["seconds"]) for piece in pieces) / 3600
+    harmful = sum(not piece["clean"] for piece in pieces)
+    commits = ", ".join(f"`{commit}`" for commit in dict.fromkeys(piece.get("commit") for piece in pieces) if commit)
+    lines = [
+        "| in the search | |",
+        "|---|---|",
+        f"| length | {hours:.1f} hours, {seen['examples']:,} examples, {seen['checks']:,} times all was compared |",
+        *([f"| code | {commits} |"] if commits else []),
+        f"| examples that did harm | {harmful} |",
+        f"| commits that landed | {seen['landed strictly']:,} strictly, {seen['landed late']:,} late |",
+    ]
+    for kind, title in _SEARCHED.items():
+        found = Counter({what.removeprefix(f"{kind}: "): n for what, n in seen.items() if what.startswith(f"{kind}: ")})
+        lines.append(f"| {title} | {'; '.join(f'{what}: {count:,}' for what, count in found.most_common())} |")
+    return "\n".join(lines)

@@ -1,12 +1,17 @@
 """A handful of runs on a store, a catalog and a disk that fail: committed or cleanly failed, never half."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.chaos.disks import WAYS, Disk, DiskTrials, small_disk
+from icepact import Compactor
+from icepact.model.run import Owner, Status, this_process
+from tests.chaos.disks import WAYS, At, Disk, DiskTrials, small_disk
 from tests.chaos.faults import Shore, shore_of
+from tests.chaos.judge import LocalFiles, judge, look
+from tests.chaos.kills import add_mess, make_table
 from tests.support.servers.faulty import Fault, Rates
 from tests.support.servers.rest import RestCatalog
 
@@ -49,8 +54,55 @@ def test_a_catalog_that_goes_away_during_the_commit(shore: Shore, number: int) -
     assert entry["hit"], entry
 
 
-@pytest.mark.parametrize("number", [0, 1], ids=WAYS[:2])
-def test_a_disk_that_fails(disk: Disk, tmp_path: Path, number: int) -> None:
-    entry = DiskTrials(disk, disk, tmp_path).trial(number, seed=7)
+@pytest.mark.parametrize(
+    ("way", "step", "told"),
+    [
+        ("full", "written", "no space left on the disk of {disk}"),
+        ("full", "attempting", "no space left on the disk of {disk}"),
+        ("read-only", "attempting", "Read-only file system"),
+    ],
+)
+def test_a_disk_that_fails(disk: Disk, tmp_path: Path, way: str, step: str, told: str) -> None:
+    """The run knows that nothing landed, and says what is to be done."""
+    entry = DiskTrials(tmp_path, disk, disk).trial(WAYS.index(way), seed=7, step=step)
     assert entry["clean"], entry
     assert entry["hit"], entry
+    assert entry["status"] == "failed", entry
+    assert told.format(disk=disk.path) in entry["error"], entry
+
+
+def test_a_full_disk_is_recovered_with_the_tool(disk: Disk) -> None:
+    """Tables, catalog and records are on one disk. A run that finds it full leaves nothing; what a dead one left can be
+    deleted although nothing can be written down."""
+    compactor = Compactor(warehouse=disk.path / "recovered", short=True)
+    compactor.spark.sql("CREATE NAMESPACE disks")
+    make_table(compactor.spark, "disks.t", 2)
+    add_mess(compactor.spark, "disks.t", 0)
+    before = look(compactor, compactor.spark, "disks.t")
+    folders = disk.path / "recovered/disks/t/data"
+    try:
+        outcome = compactor.compact("disks.t", progress=At("written", lambda: disk.fill(0)))
+        assert outcome.status is Status.FAILED
+        assert not list(folders.glob("icepact-*/**/*.parquet"))
+        assert [run.status for run in compactor.runs("disks.t")] == [Status.FAILED]
+
+        dead = replace(compactor.runs("disks.t")[0], run_id="dead", status=Status.RUNNING, owner=_gone())
+        disk.free()
+        compactor._store.begin(replace(dead, folder=str(folders / "icepact-dead")))
+        (folders / "icepact-dead").mkdir()
+        (folders / "icepact-dead/left.parquet").write_bytes(bytes(2_000_000))
+        compactor._store.close()  # whoever comes next does not even find room for what reading needs
+        disk.fill(0)
+        later = Compactor(warehouse=disk.path / "recovered", short=True)
+        assert [run.run_id for run in later.runs("disks.t", open_only=True)] == ["dead"]
+        [swept] = [entry for entry in later.cleanup("disks.t", delete=True) if entry.run_id == "dead"]
+        assert (swept.deleted, swept.bytes, swept.status) == (True, 2_000_000, "abandoned")
+    finally:
+        disk.free()
+    assert compactor.compact("disks.t").status is Status.COMMITTED
+    assert judge(compactor, compactor.spark, "disks.t", before, LocalFiles(), failing=True).clean
+
+
+def _gone() -> Owner:
+    """A process of this machine that has ended."""
+    return replace(this_process(), born=1)

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+from bench.code import CHANGED
 
 from tests.chaos import ledger
-from tests.chaos.page import BEGIN, END, write_page
+from tests.chaos.page import BEGIN, END, as_markdown, write_page
 
 
 def trial(number: int, **told: object) -> dict[str, object]:
@@ -37,6 +38,19 @@ def test_the_interval() -> None:
     assert 0.98 < low < 299 / 300 < high < 1
 
 
+def test_trials_are_told_with_their_commit_and_apart_from_those_without(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    ledger.add(trial(0), path)
+    [named] = ledger.entries(path)
+    assert named["commit"].rstrip(CHANGED)
+    text = as_markdown([trial(0), trial(1), {**named, "commit": "0123abc"}])
+    first, _, second = text.partition("### Earlier trials")
+    assert "| store that fails | 1 | 1 | 100 |" in first
+    assert "| `0123abc` |" in first
+    assert "| store that fails | 2 | 2 | 200 |" in second
+    assert "`0123abc`" not in second
+
+
 def test_the_page_keeps_what_is_around_the_figures(tmp_path: Path) -> None:
     path, page = tmp_path / "ledger.jsonl", tmp_path / "page.md"
     page.write_text(f"before\n\n{BEGIN}\nold\n{END}\n\nafter\n")
@@ -47,3 +61,18 @@ def test_the_page_keeps_what_is_around_the_figures(tmp_path: Path) -> None:
     assert text.endswith(f"{END}\n\nafter\n")
     assert "old" not in text
     assert "1 of 1 runs were committed without help: 100.0%" in text
+
+
+def test_pieces_of_the_search_are_added_up(tmp_path: Path) -> None:
+    path, page = tmp_path / "ledger.jsonl", tmp_path / "page.md"
+    page.write_text(f"{BEGIN}\n{END}\n")
+    seen = {"examples": 500, "checks": 1000, "landed strictly": 7, "landed late": 2, "commit: answered": 4}
+    piece = {"kind": "search", "seed": 1, "seen": seen, "seconds": 1800, "clean": True}
+    for number in range(2):
+        ledger.add({**piece, "number": number}, path)
+    write_page(path, page)
+    text = page.read_text()
+    assert "| length | 1.0 hours, 1,000 examples, 2,000 times all was compared |" in text
+    assert "| examples that did harm | 0 |" in text
+    assert "| commits that landed | 14 strictly, 4 late |" in text
+    assert "| commits | answered: 8 |" in text

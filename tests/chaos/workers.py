@@ -28,7 +28,8 @@ ROWS = 300_000
 _NEW = "/data/icepact-"
 """In the path of every new file."""
 _SECONDS_BETWEEN_LOOKS = 0.005
-_DAEMON = "pyspark.daemon"
+_DAEMON = "pyspark.worker"
+"""What every daemon is told to run in its children."""
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 _OPTIONS = {"target_file_size": "64MB", "rewrite_all": True, "method": "assemble"}
 

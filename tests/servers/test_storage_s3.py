@@ -73,6 +73,28 @@ def test_a_small_file_is_one_request(storage: Storage, s3_server: S3Server, fold
     assert storage.traffic.writes == 0
 
 
+@pytest.mark.parametrize("size", [3 * MIB, 20 * MIB])
+def test_several_ranges_at_once(storage: Storage, s3_server: S3Server, folder: str, size: int) -> None:
+    """Those that lie close together in one request, long ones in several; nothing comes from memory."""
+    content = noise(size)
+    source = storage.open(put(s3_server, f"{folder}/in", content), size)
+    source.tail(1000)
+    before = storage.traffic
+    ranges = [(size - 100, 100), (0, 4), (10, 0), (500, 1000), (2 * MIB, 7)]
+    assert source.gather(ranges) == [content[offset : offset + length] for offset, length in ranges]
+    after = storage.traffic
+    near = 1500 + 7 + 100 if size > 4 * MIB else 1500 + size - 2 * MIB
+    assert (after.requests - before.requests, after.bytes_read - before.bytes_read) == (
+        3 if size > 4 * MIB else 2,
+        near,
+    )
+    assert source.gather([(0, size)]) == [content]
+    assert storage.traffic.requests - after.requests == -(-size // (8 * MIB))
+    assert source.far
+    with pytest.raises(FileDamaged, match="are not within its"):
+        source.gather([(0, 1), (size, 1)])
+
+
 def test_of_a_large_file_only_what_is_asked_for_travels(storage: Storage, s3_server: S3Server, folder: str) -> None:
     content = noise(8 * MIB)
     source = storage.open(put(s3_server, f"{folder}/in", content), len(content))

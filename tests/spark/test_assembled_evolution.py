@@ -86,7 +86,7 @@ def test_changes_that_need_no_decoding(compactor: Compactor, spark: SparkSession
 
 
 def test_columns_that_are_never_null(compactor: Compactor, spark: SparkSession, namespace: str) -> None:
-    """Spark writes what it knows to be never null as required: copied as long as all inputs agree, and only so long."""
+    """Spark writes what it knows to be never null as required: copied if all inputs agree, else encoded alone."""
     table = create(spark, f"{namespace}.t", "id bigint, word string", properties=SEVERAL_ROW_GROUPS)
     spark.range(0, 200, 1, 5).selectExpr("id", "concat('w', id) AS word").writeTo(table).append()
     spark.sql(f"DELETE FROM {table} WHERE id = 50")
@@ -97,12 +97,29 @@ def test_columns_that_are_never_null(compactor: Compactor, spark: SparkSession, 
     spark.range(200, 280, 1, 2).selectExpr("id", "IF(id % 3 = 0, NULL, concat('w', id)) AS word").writeTo(
         table
     ).append()
-    rewritten(compactor, table, "copy", copied=4, encoded=1, min_input_files=2)
+    rewritten(compactor, table, "copy", copied=4, mixed=10, encoded=0, min_input_files=2)
     [path] = data_files(spark, table)
     assert [leaf.levels[0][0] for leaf in footer(path).leaves] == [REQUIRED, OPTIONAL]
 
 
-# -- decoded ----------------------------------------------------------------------------------------
+def test_a_column_that_is_required_where_it_exists(compactor: Compactor, spark: SparkSession, namespace: str) -> None:
+    """Since it was added, Spark writes it as required, and older files lack it: nothing else is decoded, as planned."""
+    table = create(spark, f"{namespace}.t", "id bigint, text string", version=3)
+    values = [f"{maybe('id')} AS id", f"{maybe('sha2(string(id), 512)')} AS text"]
+    spark.range(0, 4000, 1, 2).selectExpr(*values).writeTo(table).append()
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN level int")
+    spark.range(4000, 12_000, 1, 3).selectExpr(*values, "7 AS level").writeTo(table).append()
+
+    outcome = rewritten(compactor, table, "copy", lineage=True, copied=2, mixed=3, encoded=0)
+
+    assert outcome.encoded_bytes == column_bytes(spark, table, {"level", *LINEAGE})
+    [group] = outcome.groups
+    assert 0.95 < group.copied_bytes / group.planned_copied_bytes < 1
+    [path] = data_files(spark, table)
+    assert {row["level"] for row in pq.read_table(path.removeprefix("file:")).to_pylist()} == {None, 7}
+
+
+# -- decoded, and nothing else with them -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -126,14 +143,14 @@ def test_columns_that_are_never_null(compactor: Compactor, spark: SparkSession, 
 def test_changes_that_need_decoding(
     compactor: Compactor, spark: SparkSession, namespace: str, columns: str, old: str, change: str, new: str
 ) -> None:
-    """Row groups that are older than the change are encoded anew, younger ones are copied."""
+    """The changed column of row groups that are older than the change is encoded anew, all else is copied."""
     table = create(spark, f"{namespace}.t", f"id bigint, {columns}", properties=SEVERAL_ROW_GROUPS)
     older = old if "NOT NULL" in columns else maybe(old)
     spark.range(0, 80, 1, 2).selectExpr(f"{maybe('id')} AS id", f"{older} AS v").writeTo(table).append()
     spark.sql(f"ALTER TABLE {table} {change}")
     spark.range(80, 200, 1, 3).selectExpr(f"{maybe('id')} AS id", f"{maybe(new)} AS v").writeTo(table).append()
 
-    rewritten(compactor, table, "copy", copied=6, encoded=1)
+    rewritten(compactor, table, "copy", copied=6, mixed=4, encoded=0)
 
 
 # -- files of others --------------------------------------------------------------------------------
@@ -157,11 +174,11 @@ def take_over(spark: SparkSession, table: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "copied"),
+    ("settings", "encoded"),
     [
-        ({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}, 5),
-        ({"spark.sql.parquet.outputTimestampType": "INT96"}, 0),
-        ({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS"}, 0),
+        ({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}, {"extra"}),
+        ({"spark.sql.parquet.outputTimestampType": "INT96"}, {"at", "extra"}),
+        ({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS"}, {"at", "extra"}),
     ],
     ids=["plain", "int96", "millis"],
 )
@@ -171,7 +188,7 @@ def test_files_without_ids(
     namespace: str,
     tmp_path: Path,
     settings: dict[str, str],
-    copied: int,
+    encoded: set[str],
 ) -> None:
     """Parquet files that Spark wrote for itself, with old forms of times; then a rename."""
     no_bounds = {"write.metadata.metrics.column.at": "counts"}  # Iceberg takes milliseconds for microseconds
@@ -189,7 +206,9 @@ def test_files_without_ids(
     before = [tuple(row) for row in spark.sql(shown).collect()]
     assert before[0][4:8] == (10, "10", None, 10)
 
-    rewritten(compactor, table, "copy", copied=copied, encoded=0 if copied else 1)
+    outcome = rewritten(compactor, table, "copy", copied=5, encoded=0)
+
+    assert outcome.encoded_bytes == column_bytes(spark, table, encoded)
 
     assert [tuple(row) for row in spark.sql(shown).collect()] == before
     [path] = data_files(spark, table)

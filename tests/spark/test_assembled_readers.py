@@ -114,8 +114,7 @@ def test_readers_agree(compactor: Compactor, spark: SparkSession, namespace: str
     ) == (before)
     assert listed(duckdb.sql(f"SELECT * FROM read_parquet({paths})").to_arrow_table()) == before
     assert listed(spark.read.parquet(*paths).toArrow()) == before
-    # beside NaN, parquet-java knows no bounds of a row group; Iceberg takes those of the encoded ones for all
-    manifests_agree(spark, table, unbounded={"part=mixed": {[name for name, _ in fields].index("real") + 1}})
+    manifests_agree(spark, table)
 
 
 # -- as little as before ----------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """How outputs are cut and written: sizes, codecs, pages and dictionaries, as the policy and the table say."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
+from icepact.execute.assemble.work import UnitWork
 from icepact.execute.parquet.input import Input, Memory
 from icepact.execute.parquet.layout import PLAIN, RLE_DICTIONARY
+from icepact.execute.rewriters import assemble as assemble_rewriter
+from icepact.execute.rewriters.assemble import _packed
 from tests.support.oracle import data_files
 from tests.support.tables import create
 from tests.support.ways import footer, maybe, rewritten
@@ -171,3 +174,24 @@ def test_dictionaries(compactor: Compactor, spark: SparkSession, namespace: str)
         [path] = data_files(spark, table)
         encodings[name] = footer(path).row_groups[0].chunks[1].data_encodings
     assert encodings == {"small": {PLAIN}, "large": {RLE_DICTIONARY}}
+
+
+# -- lanes ------------------------------------------------------------------------------------------
+
+
+def test_a_single_unit_uses_the_cores_that_would_be_idle(
+    compactor: Compactor, spark: SparkSession, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless somebody asked for fewer. Large enough for several row groups, each of several shares."""
+    lanes: list[int] = []
+
+    def packed(works: Sequence[UnitWork], most: int) -> list[list[UnitWork]]:
+        lanes.extend(work.lanes for work in works)
+        return _packed(works, most)
+
+    monkeypatch.setattr(assemble_rewriter, "_packed", packed)
+    table = table_of(spark, namespace)
+    for options in ({}, {"parallelism": 1}):
+        append(spark, table, 4000, files=4)
+        rewritten(compactor, table, "encode", min_input_files=2, **options)
+    assert lanes == [min(spark.sparkContext.defaultParallelism, 4), 1]

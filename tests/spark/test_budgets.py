@@ -1,5 +1,6 @@
 """Budgets on real tables: what a plan leaves out, and what a run does not begin any more."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
+from icepact.maintain.warm import is_first
 from icepact.model.budget import Limit, Resource
 from icepact.model.outcome import Outcome
+from icepact.model.overhead import learned_overhead
 from icepact.model.plan import Plan
 from icepact.model.run import Status
 from tests.support.oracle import data_files
@@ -99,7 +102,23 @@ def test_money_that_is_spent(compactor: Compactor, spark: SparkSession, days: st
 
 def test_a_budget_that_lasts_changes_nothing(compactor: Compactor, spark: SparkSession, days: str) -> None:
     before = ids(spark, days)
-    outcome = compactor.compact(days, max_duration="1h", max_cost=1000, job_order="oldest")
+    none = compactor.plan(days, max_duration="0.01s")
+    assert none.steps == ()
+    assert {re.sub(r"\d+\.\d", "0.0", entry.reason) for entry in none.left_out} == {
+        "over the budget (max_duration 0.01s, of which a run takes 0.0 s besides its work)"
+    }
+    plan = compactor.plan(days, max_duration="1h", max_cost=1000, job_order="oldest")
+    foreseen, [_, time] = plan.predicted, sorted(plan.budget, key=lambda limit: limit.resource)
+    assert time.amount == pytest.approx((3600 - foreseen.overhead) * foreseen.cores, abs=0.01)
+    assert foreseen.duration == pytest.approx(foreseen.overhead + foreseen.seconds / foreseen.cores, abs=0.01)
+    first = is_first(spark.sparkContext)
+    outcome = compactor.apply(plan)
+    assert (outcome.first_run, is_first(spark.sparkContext)) == (first, False)
+    assert outcome.predicted_duration == foreseen.duration
+    assert 0 < outcome.overhead_seconds < outcome.seconds
+    [record] = compactor.runs(days)
+    learned = learned_overhead([record.outcome], first=False).seconds
+    assert learned != learned_overhead([], first=False).seconds
     assert (outcome.status, len(outcome.groups)) == (Status.COMMITTED, DAYS)
     assert ids(spark, days) == before
     assert complete(spark, days) == ["true"]

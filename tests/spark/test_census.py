@@ -9,9 +9,11 @@ from pyspark.sql import SparkSession
 from icepact import Compactor
 from icepact.iceberg.census import read_census
 from icepact.iceberg.table import IcebergTable
-from icepact.model.census import Census, Sheet, Tally, census_of
+from icepact.model.census import Census, Sheet, census_of
 from icepact.model.health import Overlap
 from icepact.model.table import DeleteKind
+from icepact.model.tally import Tally
+from icepact.plan.columns import counted_columns, listed_columns
 from tests.support.messy import equality_delete
 
 
@@ -23,6 +25,8 @@ def compared(census: Census) -> dict[Any, list[int]]:
         tally.sums(census.size),
         tally.sums(census.rows),
         tally.sums(census.row_groups),
+        tally.sums(census.tail),
+        tally.sums(census.format),
         tally.oldest,
         tally.newest,
         *(tally.deletes(kind) for kind in DeleteKind),
@@ -72,6 +76,11 @@ def test_manifests_tell_the_same_as_a_scan(
     census = read(table, kept)
     state = table.pin(branch="main")
     assert compared(census) == compared(census_of(state))
+    for place, files in state.by_partition.items():
+        here = counted_columns(census, np.flatnonzero(census.place == census.places.index(place)))
+        assert [here.size.tolist(), here.hits.tolist(), here.touched.tolist()] == [
+            getattr(listed_columns(files, state.deletes), name).tolist() for name in ("size", "hits", "touched")
+        ]
     assert len(census.places) > 20
     assert before <= set(kept)
     assert int(census.deletes.applied.sum()) == len({i for f in state.files for i in f.deletes})

@@ -104,9 +104,11 @@ def test_rows_stay(
     assert (len(alive) < 2 * OLD) == (deletes != "none")
     groups = [ids for path in data_files(spark, table) for ids in ids_of(path)]
     assert len(groups) >= 12
-    kept = [ids for ids in groups if ids <= alive and (change in ("nothing", "columns") or min(ids) >= OLD)]
+    whole = [ids for ids in groups if ids <= alive]
+    kept = [ids for ids in whole if change in ("nothing", "columns") or min(ids) >= OLD]
+    copied, mixed = (len(kept), len(whole) - len(kept)) if way == "copy" else (0, 0)
 
-    outcome = rewritten(compactor, table, way, lineage=version == 3, copied=len(kept) if way == "copy" else 0)
+    outcome = rewritten(compactor, table, way, lineage=version == 3, copied=copied, mixed=mixed)
 
     assert outcome.rows_deleted == 2 * OLD - len(alive)
     assert delete_files(spark, table) == []

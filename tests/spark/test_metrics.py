@@ -7,7 +7,7 @@ import json
 import math
 import struct
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -203,14 +203,21 @@ class Judge:
     def ours(self, path: str, properties: Mapping[str, str]) -> dict[str, Any]:
         return metrics_of(dict(file_metrics(footer_of(Path(path)), self.columns(properties)).to_json()))
 
-    def agree(self, path: Path | str, modes: Sequence[Mapping[str, str]] = MODES) -> dict[str, Any]:
-        """Both say the same in every mode; returns what they say in the first."""
+    def agree(
+        self, path: Path | str, modes: Sequence[Mapping[str, str]] = MODES, silent: Collection[int] = ()
+    ) -> dict[str, Any]:
+        """Both say the same in every mode, but we no bounds of some columns; returns what Iceberg says in the first."""
         said = []
         for properties in modes:
             theirs = self.icebergs(str(path), properties)
-            assert self.ours(str(path), properties) == theirs, properties
+            less = {key: _without(theirs[key], silent if key.endswith("-bounds") else ()) for key in theirs}
+            assert self.ours(str(path), properties) == less, properties
             said.append(theirs)
         return said[0]
+
+
+def _without(told: Any, ids: Collection[int]) -> Any:
+    return {i: value for i, value in told.items() if i not in ids} if ids else told
 
 
 def metrics_of(document: dict[str, Any]) -> dict[str, Any]:
@@ -265,6 +272,7 @@ def altered(path: Path, change: Callable[[list[Fields], list[Fields]], None]) ->
 BOUNDED = [n for n, (name, kind) in enumerate(TYPES, 1) if isinstance(kind, str) and name != "nothing"]
 LAT, CITY = 103, 101
 ID = {name: n for n, (name, _) in enumerate(TYPES, 1)}
+FRACTIONS = {LAT, *(n for n, (_, kind) in enumerate(TYPES, 1) if kind in ("float", "double"))}
 
 
 def spark_files(spark: SparkSession, table: str) -> list[str]:
@@ -277,7 +285,10 @@ def schema_of(spark: SparkSession, table: str) -> str:
 
 
 def test_files_that_spark_wrote(spark: SparkSession, namespace: str) -> None:
-    """Several row groups; every one has a NaN among its doubles, so that parquet-java knows no bounds of them."""
+    """Several row groups; every one has a NaN among its doubles, so that parquet-java knows no bounds of them.
+
+    Of uuids with and without the first bit Iceberg believes bounds between which it finds nothing; we have none.
+    """
     small_groups = {
         "write.parquet.row-group-size-bytes": "1",
         "write.parquet.row-group-check-min-record-count": "50",
@@ -290,7 +301,7 @@ def test_files_that_spark_wrote(spark: SparkSession, namespace: str) -> None:
     frame.coalesce(1).writeTo(table).append()
     (path,) = spark_files(spark, table)
     schema = schema_of(spark, table)
-    said = Judge(spark, schema).agree(path)
+    said = Judge(spark, schema).agree(path, silent={ID["key"]})
     assert len(said["split-offsets"]) == 4
     city, lat = (field["id"] for field in flat(json.loads(schema)) if field["name"] in ("city", "lat"))
     assert sorted(said["lower-bounds"]) == sorted({*BOUNDED, city, lat} - {ID["nan"]})
@@ -320,10 +331,10 @@ def flat(kind: Any) -> Iterator[dict[str, Any]]:
 def test_files_that_pyarrow_wrote(
     spark: SparkSession, tmp_path: Path, options: dict[str, Any], unbounded: set[int]
 ) -> None:
-    """Unlike parquet-java, it leaves NaN out of its statistics."""
+    """Unlike parquet-java, it leaves NaN out of its statistics: Iceberg believes bounds of fractions, we do not."""
     schema = schema_json(TYPES)
     path = write(tmp_path / "a.parquet", schema, [row(n) for n in range(100)], **options)
-    said = Judge(spark, schema).agree(path)
+    said = Judge(spark, schema).agree(path, silent=FRACTIONS)
     assert sorted(said["lower-bounds"]) == sorted({*BOUNDED, LAT, CITY} - unbounded)
     assert sorted(said["column-sizes"]) == sorted({*BOUNDED, ID["nothing"], 101, *range(103, 107), 108})
     assert set(said["lower-bounds"]) - set(said["upper-bounds"]) == {ID["text_highest"], ID["blob_highest"]} - unbounded
@@ -363,7 +374,12 @@ def test_files_older_than_a_promotion(spark: SparkSession, tmp_path: Path) -> No
     after = schema_json([("a", "long"), ("b", "double"), ("c", "decimal(18, 2)")])
     rows = [{"a": n, "b": n / 2, "c": decimal.Decimal(n).scaleb(-2)} for n in range(-200, 200)]
     path = write(tmp_path / "a.parquet", before, rows, row_group_size=90)
-    said = Judge(spark, after).agree(path)
+
+    def change(_: list[Fields], groups: list[Fields]) -> None:
+        for group in groups:
+            group[1][1][3][12][9] = 0  # no NaN
+
+    said = Judge(spark, after).agree(altered(path, change))
     assert said["lower-bounds"] == {1: "38FFFFFF", 2: "0000C8C2", 3: "FF38"}
 
 
@@ -441,24 +457,10 @@ def test_assembled_files(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "whole.parquet"
     path.write_bytes(sink.data)
     judge = Judge(spark, schema)
-    said = judge.agree(path)
+    said = judge.agree(path, silent={ID["key"]})
     assert len(said["split-offsets"]) == 6
-    assert sorted(said["lower-bounds"]) == sorted({*BOUNDED, LAT, CITY})
-    assert metrics_of(dict(file_metrics(footer, judge.columns({})).to_json())) == said
-
-
-def test_row_group_without_a_count_of_nulls(spark: SparkSession, tmp_path: Path) -> None:
-    """A missing count is not zero: the sum is not known, all else is."""
-    schema = schema_json([("a", "int"), ("b", "int")])
-    rows = [{"a": n if n % 3 else None, "b": n} for n in range(20)]
-    path = write(tmp_path / "a.parquet", schema, rows, row_group_size=10)
-
-    def change(_: list[Fields], groups: list[Fields]) -> None:
-        del groups[0][1][0][3][12][3]
-
-    said = Judge(spark, schema).agree(altered(path, change))
-    assert (said["value-counts"], said["null-value-counts"]) == ({1: 20, 2: 20}, {2: 0})
-    assert said["upper-bounds"][1] == "13000000"
+    assert sorted(said["lower-bounds"]) == sorted({*BOUNDED, CITY} - FRACTIONS)
+    assert metrics_of(dict(file_metrics(footer, judge.columns({})).to_json())) == judge.ours(str(path), {})
 
 
 @pytest.mark.parametrize("kept", [{}, {3: 0}, {6: b"\0\0\0\0"}, {3: 0, 5: b"\0\0\0\0"}])
@@ -485,6 +487,22 @@ def differs(judge: Judge, path: Path, *keys: str) -> dict[str, Any]:
         assert ours[key] == {field_id: value for field_id, value in theirs[key].items() if field_id != 1}
         assert 1 in theirs[key]
     return {key: theirs[key][1] for key in keys}
+
+
+def test_row_group_without_a_count_of_nulls(spark: SparkSession, tmp_path: Path) -> None:
+    """A missing count is not zero. Without one, a `DELETE` takes bounds for those of every row, and so nulls along."""
+    schema = schema_json([("a", "int"), ("b", "int")])
+    rows = [{"a": n if n % 3 else None, "b": n} for n in range(20)]
+    path = write(tmp_path / "a.parquet", schema, rows, row_group_size=10)
+
+    def change(_: list[Fields], groups: list[Fields]) -> None:
+        del groups[0][1][0][3][12][3]
+
+    judge = Judge(spark, schema)
+    wrong = differs(judge, altered(path, change), "lower-bounds", "upper-bounds")
+    assert wrong["upper-bounds"] == "13000000"
+    said = judge.ours(str(path), {})
+    assert (said["value-counts"], said["null-value-counts"]) == ({1: 20, 2: 20}, {2: 0})
 
 
 def test_values_too_long_for_statistics(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 """Runs as people handle them: held, cancelled, checked again, taken back, set aside, cleaned up."""
 
+import os
+import signal
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -38,6 +41,14 @@ def table(spark: SparkSession, namespace: str) -> str:
 def append(spark: SparkSession, table: str, start: int, end: int, files: int = 1) -> None:
     """More rows."""
     spark.range(start, end, 1, files).selectExpr("id", "concat('row ', id) AS text").writeTo(table).append()
+
+
+@pytest.fixture
+def listening() -> Iterator[None]:
+    """Ctrl-C is not ignored, as it is where tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class At:
@@ -97,6 +108,31 @@ def test_steps_come_in_order(compactor: Compactor, table: str) -> None:
 # -- cancelling -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("step", "status", "told"),
+    [
+        ("held", Status.CANCELLED, "run {} is cancelled, {} is as it was: `icepact compact {}` begins anew"),
+        ("written", Status.CANCELLED, "run {} is cancelled, {} is as it was: `icepact compact {}` begins anew"),
+        ("attempting", Status.COMMITTED, "run {} on {} is committed, nothing of it is left to do"),
+        ("finished", Status.COMMITTED, "run {} on {} is committed, nothing of it is left to do"),
+    ],
+)
+@pytest.mark.usefixtures("listening")
+def test_ctrl_c_is_heard_and_raised_when_the_run_has_ended(
+    compactor: Compactor, spark: SparkSession, table: str, step: str, status: Status, told: str
+) -> None:
+    before = seen(spark, table)
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        compactor.compact(table, progress=At(step, lambda: os.kill(os.getpid(), signal.SIGINT)))
+    [run] = compactor.runs(table)
+    assert str(interrupt.value) == told.format(run.run_id, table, table)
+    assert run.status is status
+    assert len(on_storage(compactor, table, run.run_id)) == (status is Status.COMMITTED)
+    assert compactor._store.lease(run.uuid) is None
+    assert seen(spark, table) == before
+    assert compactor.compact(table).files_after == 1  # nothing counts against the table
+
+
 def test_a_cancelled_run_stops_and_leaves_nothing(compactor: Compactor, spark: SparkSession, table: str) -> None:
     before = seen(spark, table)
     [said] = [""]
@@ -115,6 +151,29 @@ def test_a_cancelled_run_stops_and_leaves_nothing(compactor: Compactor, spark: S
     assert on_storage(compactor, table, outcome.run_id) == []
     with pytest.raises(BadInput, match=r"has ended \(cancelled\): there is nothing to cancel"):
         compactor.cancel(outcome.run_id)
+
+
+# -- resuming -------------------------------------------------------------------------------------
+
+
+def test_resumed_work_is_part_of_the_answer(compactor: Compactor, spark: SparkSession, table: str) -> None:
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    for more in (False, True):
+        with pytest.raises(KeyboardInterrupt):
+            compactor.compact(table, method="spark", rewrite_all=True, progress=At("attempting", die))
+        [dead] = compactor.runs(table, open_only=True)
+        if more:
+            append(spark, table, 100, 130, files=3)
+        outcome = compactor.compact(table)
+        resumed = outcome.resumed if more else outcome
+        assert resumed is not None
+        assert (resumed.run_id, resumed.status, resumed.files_after) == (dead.run_id, Status.COMMITTED, 1)
+        assert resumed.kept_options == {"method": "spark", "rewrite_all": True}
+        assert (outcome.files_before, outcome.files_after) == ((4, 1) if more else (3, 1))
+        assert (outcome.to_dict()["resumed"] or {}).get("run_id") == (dead.run_id if more else None)
+        assert compactor.runs(table, limit=1)[0].run_id == outcome.run_id  # no run that had nothing to do
 
 
 # -- proofs ---------------------------------------------------------------------------------------
@@ -438,9 +497,9 @@ def test_an_unknown_commit_is_resumed_by_the_next_run(
     assert compactor.compact(table).status is Status.NOTHING_TO_DO
     [still] = compactor.runs(table, open_only=True)  # a table that is off is left alone altogether
     assert (still.run_id, len(data_files(spark, table)) > 1) == (unknown.run_id, True)
-    assert compactor.compact(table, enabled=True).status is Status.NOTHING_TO_DO
-    [_, _, resumed] = compactor.runs(table)
+    resumed = compactor.compact(table, enabled=True)
     assert (resumed.run_id, resumed.status) == (unknown.run_id, Status.COMMITTED)
+    assert [run.status for run in compactor.runs(table)] == [Status.NOTHING_TO_DO, Status.COMMITTED]
     assert on_storage(compactor, table, unknown.run_id) == written  # nothing was written again
     assert seen(spark, table) == before
     assert len(data_files(spark, table)) == 1

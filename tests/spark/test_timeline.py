@@ -80,5 +80,5 @@ def test_a_report_of_a_real_table(compactor: Compactor, name: str, tmp_path: Pat
     (tmp_path / "report.html").write_text(written, encoding="utf-8")
     words = " ".join(" ".join(ET.parse(tmp_path / "report.html").getroot().itertext()).split())
     assert "The newest 5 snapshots of the branch" in words
-    assert "Nothing, with strategy small-files." in words
+    assert "Nothing would be done, with strategy small-files: " in words
     assert 'day=<b>"&' in words

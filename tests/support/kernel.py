@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from icepact.execute.assemble.metrics import MetricsMode, metrics_columns
 from icepact.execute.assemble.task import run_units
-from icepact.execute.assemble.work import InputFile, TaskContext, UnitReport, UnitWork, Writing
+from icepact.execute.assemble.work import Compared, InputFile, TaskContext, UnitReport, UnitWork, Writing
 from icepact.execute.deletes.refs import DeleteRef
 from icepact.model.schema import every_field
 from icepact.model.table import DeleteKind
@@ -94,6 +94,8 @@ class Kernel:
     """For each partition field, the column whose values it holds."""
     writing: Mapping[str, Any] = field(default_factory=dict)
     """What is not as usual about writing."""
+    compared: Compared = Compared.SAMPLE
+    lanes: int = 1
 
     @property
     def context(self) -> TaskContext:
@@ -114,6 +116,7 @@ class Kernel:
             properties={},
             credentials=(),
             inline_deletes={},
+            compared=self.compared,
         )
 
     def file(self, name: str, table: pa.Table, **options: Any) -> Path:
@@ -140,7 +143,7 @@ class Kernel:
         files = tuple(given(i) if isinstance(i, Path) else i for i in inputs)
         context = self.context
         stem = str(self.folder / f"out-of-{context.run_id}")
-        work = UnitWork(unit_id="u", inputs=files, output=stem, max_file_size=2**40)
+        work = UnitWork(unit_id="u", inputs=files, output=stem, max_file_size=2**40, lanes=self.lanes)
         [report] = run_units([work], context, "0", last=True)
         return report
 

@@ -1,7 +1,6 @@
 """What manifests say of the live files of a table, beside what Iceberg itself reads from their footers."""
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -48,14 +47,10 @@ def _document(spark: SparkSession, file: Any, spec: Any) -> dict[str, Any]:
     return kept
 
 
-def manifests_agree(spark: SparkSession, table: str, *, unbounded: Mapping[str, set[int]] | None = None) -> None:
-    """Every file is described as Iceberg would describe it; some, by a part of their path, without these bounds."""
+def manifests_agree(spark: SparkSession, table: str) -> None:
+    """Every file is described as Iceberg would describe it."""
     for path, told in described(spark, table).items():
         theirs = from_footer(spark, table, path)
-        missing = {i for part, ids in (unbounded or {}).items() if part in path for i in ids}
-        for key in ("lower-bounds", "upper-bounds"):
-            assert missing <= theirs[key].keys(), "Iceberg does not know these bounds either"
-            theirs[key] = {i: bound for i, bound in theirs[key].items() if i not in missing}
         ours, all_starts = told.pop("split-offsets"), theirs.pop("split-offsets")
         assert ours[0] == all_starts[0], path
         assert set(ours) <= set(all_starts), "not every row group is a place to begin, but every place is a row group"

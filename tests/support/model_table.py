@@ -1,305 +1,85 @@
-"""A small model of Iceberg: snapshots, sequence numbers, delete files, and the dangerous parts of its commits.
+"""What icepact's own code sees in place of Spark and Iceberg.
 
-It behaves like the real thing where that can hurt:
+A commit behaves like the real thing where that can hurt:
 
-- a commit drops delete files that are older than every data file that stays, whatever number the new files get;
 - a rewrite looks for new deletes of what it replaces, but not in `replace` snapshots, and not for equality deletes if
-  it is given a sequence number;
+  it is given a sequence number; it asks no statistics, and asks this before it asks icepact;
 - nothing is asked about the delete files that a rewrite removes, except that they are there;
-- a commit that lost a race is tried again on top of the newer head;
+- a commit that lost a race is tried again on top of the newer head, four times;
+- after a failure that speaks against the commit, its manifests are deleted: those of all its tries, though one of them
+  may have landed;
 - an input that is gone fails the commit.
-
-`ModelTable` and the functions below it are what icepact's own code sees in place of Spark and Iceberg. `Others` are
-the writers around it; they also remember what readers must see.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from types import SimpleNamespace
-from typing import Any, NamedTuple
-
-from py4j.protocol import Py4JJavaError
+from typing import Any, NamedTuple, Protocol
 
 from icepact.execute.rewriters.base import UnitResult
 from icepact.execute.run import Executed, Listener, unit_ids
+from icepact.iceberg.leftovers import Stored
 from icepact.iceberg.table import HeadView
 from icepact.model.plan import Method, Plan, RewriteFiles, Unit
 from icepact.model.progress import Progress
 from icepact.model.rewrite import Written, WrittenFile
-from icepact.model.table import DataFile, DeleteFile, DeleteKind, Partition, PartitionSpec
-from tests.support.states import SPECS, applies, attach, data_file, delete_file, in_partition
+from icepact.model.table import DataFile, DeleteFile, DeleteKind, PartitionSpec
+from tests.support.model_iceberg import (
+    METADATA,
+    Catalog,
+    Change,
+    Data,
+    Metadata,
+    Place,
+    Refusal,
+    Seen,
+    Snapshot,
+)
+from tests.support.states import SPECS, applies, in_partition
 
-Place = tuple[int, Partition]
-EVERYWHERE: Place = (0, ())
-"""The old spec, which is unpartitioned: its equality deletes reach every file."""
-DAYS: tuple[Place, ...] = ((1, ("d1",)), (1, ("d2",)))
 TASK_TIMEOUT = timedelta(hours=1)
 """A task that stood still for longer writes nothing any more."""
+FOLDERS = "data/icepact-"
+"""With a run's id behind it: where it writes."""
+MANIFESTS = f"{METADATA}/c"
+"""With a number behind it: manifests of icepact's commits."""
+RETRIES = 4
+"""Of a commit that lost a race: Iceberg's own."""
+CLEANABLE = frozenset(
+    {
+        *("ValidationException", "CommitFailedException", "NoSuchTableException", "ForbiddenException"),
+        *("NotAuthorizedException", "BadRequestException", "ServiceUnavailableException"),
+    }
+)
+"""Failures after which Iceberg deletes what a commit has written."""
 
 
-class Violation(AssertionError):
-    """Readers see something wrong, or soon will."""
+class Tried(NamedTuple):
+    """One try of a commit."""
 
-
-class Refusal(Py4JJavaError):
-    """An error of Iceberg's, as it arrives in Python."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        Exception.__init__(self, message)
-        kinds = SimpleNamespace(getSimpleName=lambda: kind)
-        self.java_exception = SimpleNamespace(getClass=lambda: kinds, getMessage=lambda: message)
-
-    def __str__(self) -> str:
-        return str(self.args[0])
-
-
-# -- what is in a table ---------------------------------------------------------------------------
-
-
-class Row(NamedTuple):
-    """One logical row."""
-
-    name: int
-    """Never used again."""
-    key: int
-    """What equality deletes ask for."""
-    day: str
-
-
-class Data(NamedTuple):
-    """A data file."""
-
-    path: str
-    place: Place
-    rows: tuple[Row, ...]
-    ids: tuple[int | None, ...]
-    """Row ids that are written into the file; null: the row inherits one."""
-    number: int = 0
-    """Data sequence number."""
-    first_row_id: int | None = None
-
-    @property
-    def row_ids(self) -> list[int | None]:
-        """What readers see as `_row_id`."""
-        first = self.first_row_id
-        return [told if told is not None or first is None else first + n for n, told in enumerate(self.ids)]
-
-    @property
-    def value(self) -> DataFile:
-        """As icepact has it."""
-        return data_file(
-            self.path,
-            10 * len(self.rows),
-            rows=len(self.rows),
-            spec_id=self.place[0],
-            partition=self.place[1],
-            sequence_number=self.number,
-            first_row_id=self.first_row_id,
-        )
-
-
-class Delete(NamedTuple):
-    """A delete file; a deletion vector has one of its own."""
-
-    path: str
-    kind: DeleteKind
-    place: Place
-    hits: frozenset[tuple[str, int]] = frozenset()
-    """Data files and names of rows in them; for positions and vectors."""
-    key: int | None = None
-    """For equality deletes."""
-    referenced: str | None = None
-    number: int = 0
-
-    @property
-    def value(self) -> DeleteFile:
-        """As icepact has it."""
-        return delete_file(
-            self.path,
-            self.kind,
-            spec_id=self.place[0],
-            partition=self.place[1],
-            sequence_number=self.number,
-            referenced=self.referenced,
-        )
-
-    def reaches(self, file: Data) -> bool:
-        """Whether it can take rows from a file: INVARIANTS 5."""
-        if self.kind is DeleteKind.EQUALITY:
-            return self.number > file.number and self.place in (file.place, EVERYWHERE)
-        return self.number >= file.number and any(path == file.path for path, _ in self.hits)
-
-    def takes(self, file: Data, row: Row) -> bool:
-        """Whether it takes a row from a file that it reaches."""
-        if self.kind is DeleteKind.EQUALITY:
-            return self.key == row.key
-        return (file.path, row.name) in self.hits
-
-
-@dataclass(frozen=True, kw_only=True)
-class Snapshot:
-    """One state of the table; the methods are named as Java names them."""
-
-    id: int
-    parent: int | None
-    kind: str
+    base: Metadata
+    snapshot: Snapshot
     number: int
-    files: Mapping[str, Data]
-    deletes: Mapping[str, Delete]
-    news: frozenset[str] = frozenset()
-    """Delete files that came with it."""
-    facts: Mapping[str, str] = field(default_factory=dict)
-
-    def snapshotId(self) -> int:
-        return self.id
-
-    def parentId(self) -> int | None:
-        return self.parent
-
-    def operation(self) -> str:
-        return self.kind
-
-    def summary(self) -> Mapping[str, str]:
-        return self.facts
-
-    @property
-    def paths(self) -> set[str]:
-        """Everything that it refers to."""
-        return {*self.files, *self.deletes}
-
-    def read(self, file: Data) -> list[tuple[Row, int | None]]:
-        """What readers see of a file: rows and their ids."""
-        mine = [d for d in self.deletes.values() if d.reaches(file)]
-        if any(d.kind is DeleteKind.DV for d in mine):  # a vector stands in for all position deletes of its file
-            mine = [d for d in mine if d.kind is not DeleteKind.POSITION]
-        pairs = zip(file.rows, file.row_ids, strict=True)
-        return [(row, row_id) for row, row_id in pairs if not any(d.takes(file, row) for d in mine)]
-
-    def read_all(self) -> list[tuple[Row, int | None]]:
-        """What readers see."""
-        return [seen for file in self.files.values() for seen in self.read(file)]
+    """From 1 on."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """What a commit does."""
+class Wire(Protocol):
+    """The way to the catalog and back."""
 
-    kind: str
-    added: Sequence[Data] = ()
-    removed: frozenset[str] = frozenset()
-    added_deletes: Sequence[Delete] = ()
-    removed_deletes: frozenset[str] = frozenset()
-    number: int | None = None
-    """Data sequence number of what is added; null: the new snapshot's."""
-    facts: Mapping[str, str] = field(default_factory=dict)
+    def load(self, number: int) -> Metadata:
+        """The table is read before each try of a commit."""
+        ...
 
+    def write(self, manifests: Sequence[str]) -> None:
+        """What a commit consists of is written before the catalog is asked."""
+        ...
 
-_FIRST = Snapshot(id=1000, parent=None, kind="append", number=0, files={}, deletes={})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metadata:
-    """The table at one moment, as a catalog points to it."""
-
-    version: int = 2
-    snapshots: Mapping[int, Snapshot] = field(default_factory=lambda: {_FIRST.id: _FIRST})
-    head_id: int = _FIRST.id
-    last_number: int = 0
-    next_row_id: int = 0
-
-    @property
-    def head(self) -> Snapshot:
-        """The newest snapshot."""
-        return self.snapshots[self.head_id]
-
-    def history(self) -> Iterator[Snapshot]:
-        """The head and its ancestors, as far as they are known."""
-        at: int | None = self.head_id
-        while at is not None and at in self.snapshots:
-            yield self.snapshots[at]
-            at = self.snapshots[at].parent
-
-    def after(self, change: Change) -> "Metadata":
-        """The table after a commit on top of the head."""
-        head, number, following = self.head, self.last_number + 1, self.next_row_id
-        staying = [f for f in head.files.values() if f.path not in change.removed]
-        # Iceberg looks at what stays, not at the numbers that new files are given
-        oldest = min([self.last_number, *(f.number for f in staying)])
-        deletes = {
-            d.path: d
-            for d in head.deletes.values()
-            if d.number >= oldest
-            and d.path not in change.removed_deletes
-            and not (d.kind is DeleteKind.DV and d.referenced in change.removed)
-        }
-        deletes |= {d.path: d._replace(number=number) for d in change.added_deletes}
-        of_added = number if change.number is None else change.number
-        files: dict[str, Data] = {}
-        for file in (*staying, *(f._replace(number=of_added) for f in change.added)):
-            if file.path in files:
-                raise Violation(f"{file.path} is live twice")
-            if self.version > 2 and file.first_row_id is None:
-                file = file._replace(first_row_id=following)
-                following += len(file.rows)
-            files[file.path] = file
-        snapshot = Snapshot(
-            id=_FIRST.id + number,
-            parent=head.id,
-            kind=change.kind,
-            number=number,
-            files=files,
-            deletes=deletes,
-            news=frozenset(d.path for d in change.added_deletes),
-            facts=change.facts,
-        )
-        return replace(
-            self,
-            snapshots={**self.snapshots, snapshot.id: snapshot},
-            head_id=snapshot.id,
-            last_number=number,
-            next_row_id=following,
-        )
-
-
-class Catalog:
-    """The table as it really is, and the storage below it."""
-
-    def __init__(self, uuid: str) -> None:
-        self.uuid = uuid
-        self.metadata = Metadata()
-        self.storage: set[str] = set()
-        self.contents: dict[str, Data] = {}
-        """Of every data file that was ever written."""
-
-    def store(self, files: Sequence[Data]) -> None:
-        """Write data files."""
-        self.contents |= {f.path: f for f in files}
-        self.storage |= {f.path for f in files}
-
-    def commit(self, change: Change) -> None:
-        """A commit of a writer, on top of the head and together with its files."""
-        self.store(change.added)
-        self.storage |= {d.path for d in change.added_deletes}
-        self.metadata = self.metadata.after(change)
-
-    def expire(self, keep: int) -> None:
-        """Forget all but the newest snapshots, and delete what only the others referred to."""
-        kept = {s.id: s for n, s in enumerate(self.metadata.history()) if n < keep}
-        gone = {path for s in self.metadata.snapshots.values() if s.id not in kept for path in s.paths}
-        self.metadata = replace(self.metadata, snapshots=kept)
-        self.storage -= gone.difference(*(s.paths for s in kept.values()))
-
-    def roll_back(self, *, bad: int, good: int) -> bool:
-        """Go back to a snapshot, if the head is the one that is named."""
-        if self.metadata.head_id == bad:
-            self.metadata = replace(self.metadata, head_id=good)
-        return self.metadata.head_id == good
-
-
-# -- what icepact's code sees of it ---------------------------------------------------------------
+    def swap(self, tried: Tried) -> None:
+        """The catalog is asked to make the new snapshot the head."""
+        ...
 
 
 class _Tasks:
@@ -312,8 +92,8 @@ class _Tasks:
     def paths(self) -> list[str]:
         return [f.path for f in self._files]
 
-    def sequence_numbers(self) -> list[int]:
-        return [f.sequence_number for f in self._files]
+    def oldest_without(self, paths: Collection[str]) -> int | None:
+        return min((f.sequence_number for f in self._files if f.path not in paths), default=None)
 
     def with_paths(self, paths: Sequence[str]) -> "_Tasks":
         return _Tasks([f for f in self._files if f.path in paths])
@@ -325,7 +105,7 @@ class _Tasks:
 class _Iterated:
     """A Java iterable, and its iterator."""
 
-    def __init__(self, items: Iterator[Any]) -> None:
+    def __init__(self, items: Sequence[Any]) -> None:
         self._items = list(items)
 
     def iterator(self) -> "_Iterated":
@@ -338,13 +118,23 @@ class _Iterated:
         return self._items.pop(0)
 
 
+_WORDS = count(1)
+
+
 class Rewrite:
     """Stands in for Iceberg's `RewriteFiles`."""
 
-    def __init__(self, send: "Callable[[Rewrite], None]") -> None:
-        self._send = send
+    def __init__(self, catalog: Catalog, wire: Wire, saw: Callable[[Metadata], None]) -> None:
+        self._saw = saw
+        """The table that it was made by sees what it loads."""
+        self.word = f"c{next(_WORDS)}."  # as in `MANIFESTS`
+        """Part of the names of all manifests that it writes."""
+        self._catalog = catalog
+        self._wire = wire
         self._start = 0
         self._validator: Any = None
+        self._written: set[str] = set()
+        self._delete: Callable[[str], object] = lambda path: catalog.delete([path])
         self.change = Change(kind="replace")
 
     def validateFromSnapshot(self, snapshot_id: int) -> "Rewrite":
@@ -367,64 +157,128 @@ class Rewrite:
         self._validator = validator
         return self
 
+    def deleteWith(self, consumer: Any) -> "Rewrite":
+        self._delete = consumer.accept
+        return self
+
     def toBranch(self, branch: str) -> None:
         assert branch == "main"
 
+    # -- Iceberg's `SnapshotProducer` -------------------------------------------------------------
+
     def commit(self) -> None:
-        self._send(self)
+        for number in count(1):
+            try:
+                base = self._wire.load(number)
+                self._saw(base)
+                tried = self._apply(base, number)
+                self._wire.swap(tried)
+            except Refusal as refusal:
+                if refusal.kind == "CommitFailedException" and number <= RETRIES:
+                    continue
+                if refusal.kind in CLEANABLE:
+                    self._clean(committed=())
+                raise
+            saved = self._catalog.metadata.snapshots.get(tried.snapshot.id)
+            if saved is not None:
+                self._clean(committed=saved.manifests)
+            return
 
-    def land(self, catalog: Catalog) -> None:
-        """One more attempt, on top of whatever the head is now."""
-        self._validate(catalog.metadata)
-        catalog.metadata = catalog.metadata.after(self.change)
-
-    def _validate(self, metadata: Metadata) -> None:
-        head, history = metadata.head, list(metadata.history())
-        if not self._validator.validate(_Iterated(iter(history))):
-            raise Refusal("ValidationException", self._validator.errorMessage())
+    def _apply(self, base: Metadata, number: int) -> Tried:
+        self._validate(base)
+        head = base.head
         if not self.change.removed <= head.files.keys() or not self.change.removed_deletes <= head.deletes.keys():
             raise Refusal("ValidationException", "Missing required files to delete")
-        ids = [s.id for s in history]
-        if self._start not in ids:
+        snapshot = base.prepared(self.change, self.word, attempt=number)
+        mine = {path for path in snapshot.manifests if self.word in path}
+        self._wire.write(sorted(mine))
+        self._written |= mine
+        return Tried(base, snapshot, number)
+
+    def _validate(self, base: Metadata) -> None:
+        history = list(base.history())
+        self._no_new_deletes(base, history)
+        try:
+            valid = self._validator.validate(_Iterated(history))
+        except Exception as error:
+            raise Refusal("Py4JException", f"An exception was raised by the Python Proxy: {error}") from error
+        if not valid:
+            raise Refusal("ValidationException", self._validator.errorMessage())
+
+    def _no_new_deletes(self, base: Metadata, history: Sequence[Snapshot]) -> None:
+        since = []
+        for snapshot in history:
+            if snapshot.id == self._start:
+                break
+            since.append(snapshot)
+        if since and since[-1].parent != self._start:
             raise Refusal("ValidationException", "Cannot determine history")
-        for snapshot in history[: ids.index(self._start)]:
-            if snapshot.kind in ("delete", "overwrite") and any(self._hurts(snapshot, path) for path in snapshot.news):
+        start = base.snapshots.get(self._start)
+        number = start.number if start else 0
+        for snapshot in since:
+            if snapshot.kind in ("delete", "overwrite") and any(
+                self._hurts(snapshot, path, number) for path in snapshot.news
+            ):
                 raise Refusal("ValidationException", "Cannot commit, found new delete for replaced data file")
 
-    def _hurts(self, snapshot: Snapshot, path: str) -> bool:
+    def _hurts(self, snapshot: Snapshot, path: str, number: int) -> bool:
         delete = snapshot.deletes[path].value
         if delete.kind is DeleteKind.EQUALITY and self.change.number is not None:
             return False
-        inputs = [snapshot.files[p].value for p in self.change.removed if p in snapshot.files]
+        inputs = [self._catalog.contents[path]._replace(number=number).value for path in self.change.removed]
         return any(applies(delete, file, SPECS) for file in inputs)
+
+    def _clean(self, committed: Collection[str]) -> None:
+        for path in sorted(self._written.difference(committed)):
+            self._delete(path)
+        self._written.intersection_update(committed)
+
+
+class _Spark:
+    """Stands in for Spark's context, of which a run asks only whether it is the first."""
 
 
 class ModelTable:
     """Stands in for `IcebergTable`, and for Java's own table: one loaded table, which knows what it last saw."""
 
     name = "db.events"
-    schema = '{"type": "struct", "fields": []}'
     specs: Mapping[int, PartitionSpec] = SPECS
     properties: Mapping[str, str] = {}
+    session = SimpleNamespace(sparkContext=_Spark())
     java = SimpleNamespace(
         gateway=None,
         jvm=SimpleNamespace(java=SimpleNamespace(util=SimpleNamespace(HashSet=lambda: set[str]()))),
     )
 
-    def __init__(
-        self, catalog: Catalog, stop: Callable[[str, Sequence[Any]], timedelta], send: Callable[[Rewrite], None]
-    ) -> None:
+    def __init__(self, catalog: Catalog, stop: Callable[[str, Sequence[Any]], timedelta], wire: Wire) -> None:
         self.catalog = catalog
         self.uuid = catalog.uuid
         self.stop = stop
         """Called before everything that others can see or that sees others; says how long it took to go on."""
         self.table = self
         self.metadata = catalog.metadata
-        self._send = send
+        self._wire = wire
+
+    def location(self) -> str:
+        return "memory:"
 
     @property
     def format_version(self) -> int:
         return self.metadata.version
+
+    @property
+    def last_sequence_number(self) -> int:
+        return self.metadata.last_number
+
+    @property
+    def schema(self) -> str:
+        column = self.metadata.column
+        keys = [] if column is None else [{"id": column, "name": "key", "type": "int", "required": False}]
+        return json.dumps({"type": "struct", "fields": keys})
+
+    @property
+    def interpretation(self) -> str:
+        return f"{self.metadata.last_column} {self.metadata.column}"
 
     def refresh(self) -> None:
         self.stop("refresh", ())
@@ -433,9 +287,8 @@ class ModelTable:
     def has_branch(self, branch: str) -> bool:
         return branch == "main"
 
-    def snapshots(self) -> Any:
-        found = sorted(self.metadata.snapshots.values(), key=lambda s: s.id)
-        return SimpleNamespace(toArray=lambda: found)
+    def made_since(self, number: int) -> list[Snapshot]:
+        return [s for s in self.metadata.snapshots.values() if s.number >= number]
 
     def head(self, branch: str) -> Snapshot:
         assert branch == "main"
@@ -445,7 +298,10 @@ class ModelTable:
         return self.metadata.snapshots.get(snapshot_id)
 
     def newRewrite(self) -> Rewrite:
-        return Rewrite(self._send)
+        return Rewrite(self.catalog, self._wire, self._saw)
+
+    def _saw(self, metadata: Metadata) -> None:
+        self.metadata = metadata
 
     def view(self, branch: str, paths: Sequence[str]) -> HeadView:
         self.refresh()
@@ -453,8 +309,11 @@ class ModelTable:
 
     def view_of(self, snapshot: Snapshot, paths: Sequence[str]) -> HeadView:
         """What is live around these paths at any snapshot."""
-        deletes = [d.value for d in snapshot.deletes.values()]
-        everything = attach([f.value for f in snapshot.files.values()], deletes)
+        deletes = list(snapshot.deletes.values())
+        everything = [
+            f.value._replace(deletes=tuple(i for i, d in enumerate(deletes) if d.attached(f)))
+            for f in snapshot.files.values()
+        ]
         places = {in_partition(f) for f in everything if f.path in paths}
         around = [f for f in everything if in_partition(f) in places]
         tasks: Any = _Tasks(around)
@@ -462,8 +321,9 @@ class ModelTable:
             snapshot_id=snapshot.id,
             sequence_number=snapshot.number,
             format_version=self.format_version,
+            interpretation=self.interpretation,
             files=around,
-            deletes=deletes,
+            deletes=[d.value for d in deletes],
             everything=_Tasks(everything),  # type: ignore[arg-type]
             tasks=tasks,
             java_deletes=None,
@@ -479,13 +339,19 @@ class ModelTable:
         return snapshot_id in self.metadata.snapshots
 
     def is_ancestor(self, snapshot_id: int, *, of: int) -> bool:
-        return any(s.id == snapshot_id for s in replace(self.metadata, head_id=of).history())
+        return any(snapshot_id in (s.id, s.parent) for s in self.metadata.history(of))
 
     def newest(self, branch: str, count: int) -> list[int]:
         return [s.id for s in self.metadata.history()][:count]
 
     def parent_of(self, snapshot_id: int) -> int | None:
         return self._known(snapshot_id).parent
+
+    def changed_paths(self, snapshot_id: int) -> tuple[list[str], list[str]]:
+        now = self._known(snapshot_id)
+        before = self.metadata.snapshots.get(now.parent or 0)
+        old = before.files.keys() if before else set[str]()
+        return sorted(old - now.files.keys()), sorted(now.files.keys() - old)
 
     def sequence_number_of(self, snapshot_id: int) -> int:
         return self._known(snapshot_id).number
@@ -502,6 +368,9 @@ class ModelTable:
         return {path: {data for data, _ in deletes[path].hits} for path in delete_paths}
 
 
+# -- files ----------------------------------------------------------------------------------------
+
+
 def referenced(table: ModelTable, run_id: str) -> frozenset[str]:
     """Files of a run that any snapshot refers to."""
     table.refresh()
@@ -510,19 +379,37 @@ def referenced(table: ModelTable, run_id: str) -> frozenset[str]:
 
 def run_folder(table: ModelTable, run_id: str) -> str:
     """Where a run writes."""
-    return f"icepact-{run_id}"
+    return f"{FOLDERS}{run_id}"
+
+
+def stored_files(table: ModelTable, folder: str) -> list[Stored]:
+    """What is below a folder."""
+    return [
+        Stored(path, _size(table.catalog, path), 0)
+        for path in sorted(table.catalog.storage)
+        if path.startswith(f"{folder}/")
+    ]
+
+
+def _size(catalog: Catalog, path: str) -> int:
+    return 10 * len(catalog.contents[path].rows) if path in catalog.contents else 1
 
 
 def listed_files(table: ModelTable, folder: str) -> dict[str, int]:
     """What is below a run's own folder."""
-    return {path: 1 for path in sorted(table.catalog.storage) if path.startswith(f"{folder}/")}
+    return {file.path: file.size for file in stored_files(table, folder)}
+
+
+def missing_files(table: ModelTable, paths: Sequence[str]) -> frozenset[str]:
+    """Which of these files are not on storage."""
+    return frozenset(paths) - table.catalog.storage.keys()
 
 
 def delete_files(table: ModelTable, paths: Sequence[str]) -> None:
     """Delete files from storage."""
     if paths:
         table.stop("delete", paths)
-        table.catalog.storage.difference_update(paths)
+        table.catalog.delete(paths)
 
 
 def deletes_to_remove(java: Any, view: HeadView, dangling: list[str], inputs: list[str]) -> set[str]:
@@ -530,8 +417,39 @@ def deletes_to_remove(java: Any, view: HeadView, dangling: list[str], inputs: li
     return {d.path for d in view.deletes if d.path in dangling or d.referenced in inputs}
 
 
+def mark_of(table: ModelTable, rewrite: Rewrite) -> str:
+    """Folder and common word of the manifests that a commit writes."""
+    return f"{METADATA}/{rewrite.word}"
+
+
+def manifests_of(table: ModelTable, snapshot_id: int) -> frozenset[str]:
+    """A snapshot's own manifests and their list."""
+    return frozenset(table.metadata.snapshots[snapshot_id].manifests)
+
+
+class Unused:
+    """What a commit calls unused; stands in for icepact's own."""
+
+    def __init__(self, java: Any, rewrite: Rewrite) -> None:
+        self._paths: list[str] = []
+        rewrite.deleteWith(SimpleNamespace(accept=self._paths.append))
+
+    def paths(self) -> list[str]:
+        return self._paths
+
+
+def referenced_manifests(table: ModelTable, words: Sequence[str]) -> frozenset[str]:
+    """Manifests and lists with one of these words in their names that any snapshot needs."""
+    table.refresh()
+    needed = {path for s in table.metadata.snapshots.values() for path in s.manifests}
+    return frozenset(path for path in needed if any(word in path for word in words))
+
+
+# -- work -----------------------------------------------------------------------------------------
+
+
 class ModelStaging:
-    """Stands in for `Staging`: reads inputs as they were at the pin."""
+    """Stands in for `Staging`: reads inputs as they were at the pin, writes the columns that there are now."""
 
     def __init__(
         self,
@@ -545,9 +463,10 @@ class ModelStaging:
     ) -> None:
         self._table = table
         self._catalog = table.catalog
-        self._folder = f"icepact-{run_id}"
+        self._folder = run_folder(table, run_id)
         self._round = round_name
         self._units = frozenset(unit_of.values())
+        self._column = table.metadata.column
         found = self._catalog.metadata.snapshots.get(snapshot_id)
         if found is None:
             raise Refusal("NotFoundException", f"snapshot {snapshot_id} has expired")
@@ -578,25 +497,21 @@ class ModelStaging:
 
     def read(self, step: RewriteFiles, unit: Unit, unit_id: str) -> list[Data]:
         """Rows of the inputs that readers saw at the pin, as new files; they are not on storage yet."""
-        seen: dict[Place, list[tuple[Row, int | None]]] = {}
+        seen: dict[Place, list[Seen]] = {}
         for file in (self._snapshot.files[f.path] for f in unit.files):
             needed = {file.path, *(d.path for d in self._snapshot.deletes.values() if d.reaches(file))}
-            if not needed <= self._catalog.storage:
+            if not needed <= self._catalog.storage.keys():
                 raise Refusal("NotFoundException", "an input is not there any more")
-            for row, row_id in self._snapshot.read(file):
-                seen.setdefault((1, (row.day,)) if step.regroup else file.place, []).append((row, row_id))
+            for one in self._snapshot.read(file):
+                seen.setdefault((1, (one.row.day,)) if step.regroup else file.place, []).append(one)
         return [
-            Data(
-                path=f"{self._folder}/{unit_id}{self._round}-{n}",
-                place=place,
-                rows=tuple(row for row, _ in pairs),
-                ids=tuple(row_id for _, row_id in pairs),
-            )
-            for n, (place, pairs) in enumerate(seen.items())
+            written(f"{self._folder}/{unit_id}{self._round}-{n}", place, some, self._column)
+            for n, (place, some) in enumerate(seen.items())
         ]
 
     def write(self, files: Sequence[Data], listener: Listener) -> UnitResult:
         """Put new files on storage; while that goes on, the run looks whether it must stop."""
+        listener.going_on()
         waited = self._table.stop("write", files)
         listener.going_on()
         if waited > TASK_TIMEOUT:
@@ -609,6 +524,17 @@ class ModelStaging:
             documents=[document for _, document in told],
             method=Method.SPARK,
         )
+
+
+def written(path: str, place: Place, seen: Sequence[Seen], column: int | None) -> Data:
+    """A file with rows that were read before: it has only the columns that there are now."""
+    return Data(
+        path=path,
+        place=place,
+        rows=tuple(one.row for one in seen),
+        ids=tuple(one.row_id for one in seen),
+        held=tuple(one.held if one.held == column else None for one in seen),
+    )
 
 
 def _document(file: Data) -> dict[str, Any]:
@@ -653,170 +579,3 @@ def _written(step: RewriteFiles, results: Mapping[str, UnitResult]) -> Written:
         seconds=0.0,
         methods={Method.SPARK.value: len(units)},
     )
-
-
-# -- everybody else -------------------------------------------------------------------------------
-
-
-class Others:
-    """Writers and compactors around icepact: each change is one commit, and right. Knows what readers must see."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-        self._names = count(1)
-        self._compaction: Change | None = None
-        self.rows: set[Row] = set()
-        """What readers must see."""
-        self.row_ids: dict[Row, int] = {}
-        """Row ids that readers saw once."""
-
-    @property
-    def head(self) -> Snapshot:
-        return self._catalog.metadata.head
-
-    def _file(self, place: Place, seen: Sequence[tuple[Row, int | None]]) -> Data:
-        rows, ids = [row for row, _ in seen], [row_id for _, row_id in seen]
-        return Data(path=f"f{next(self._names)}", place=place, rows=tuple(rows), ids=tuple(ids))
-
-    def _new(self, place: Place, *keys: int) -> Data:
-        days = place[1] or ("d1", "d2")
-        rows = [Row(next(self._names), key, days[n % len(days)]) for n, key in enumerate(keys)]
-        return self._file(place, [(row, None) for row in rows])
-
-    def append(self, place: Place, *keys: int) -> str:
-        """New rows."""
-        file = self._new(place, *keys)
-        self._catalog.commit(Change(kind="append", added=[file]))
-        self.rows |= set(file.rows)
-        return file.path
-
-    def delete_equal(self, place: Place, key: int, *, insert: bool = False) -> str:
-        """Delete by a key, in one partition or everywhere; with `insert`, put a new row there in the same commit."""
-        reached = [f for f in self.head.files.values() if place in (f.place, EVERYWHERE)]
-        gone = {row for file in reached for row, _ in self.head.read(file) if row.key == key}
-        delete = Delete(path=f"eq{next(self._names)}", kind=DeleteKind.EQUALITY, place=place, key=key)
-        added = [self._new(place if place in DAYS else DAYS[0], key)] if insert else []
-        self._catalog.commit(Change(kind="overwrite" if insert else "delete", added=added, added_deletes=[delete]))
-        self.rows = self.rows - gone | {row for file in added for row in file.rows}
-        return delete.path
-
-    def delete_row(self, path: str, n: int = 0, *, shared: bool = False) -> None:
-        """Delete by position: with a vector, or a file that may speak of several data files of a partition."""
-        place = self.head.files[path].place
-        more = [f.path for f in self.head.files.values() if shared and f.place == place and f.path != path][:1]
-        gone: dict[str, Row] = {}
-        for name in (path, *more):
-            seen = [row for row, _ in self.head.read(self.head.files[name])]
-            if seen:
-                gone[name] = seen[n % len(seen)]
-        hits = {name: {(name, row.name)} for name, row in gone.items()}
-        self._catalog.commit(self._positions("delete", hits, bound=not shared))
-        self.rows -= set(gone.values())
-
-    def _positions(self, kind: str, hits: Mapping[str, set[tuple[str, int]]], *, bound: bool) -> Change:
-        head = self.head
-        added: list[Delete] = []
-        removed: set[str] = set()
-        if self._catalog.metadata.version > 2:  # one vector for each file, with all that was deleted from it before
-            for path, new in hits.items():
-                old = [d for d in head.deletes.values() if d.hits and d.reaches(head.files[path])]
-                all_hits = new | {hit for d in old for hit in d.hits if hit[0] == path}
-                removed |= {d.path for d in old if d.kind is DeleteKind.DV}
-                added.append(
-                    Delete(
-                        path=f"dv{next(self._names)}",
-                        kind=DeleteKind.DV,
-                        place=head.files[path].place,
-                        hits=frozenset(all_hits),
-                        referenced=path,
-                    )
-                )
-        else:
-            for place in sorted({head.files[path].place for path in hits}):
-                here = [path for path in hits if head.files[path].place == place]
-                added.append(
-                    Delete(
-                        path=f"pos{next(self._names)}",
-                        kind=DeleteKind.POSITION,
-                        place=place,
-                        hits=frozenset(hit for path in here for hit in hits[path]),
-                        referenced=here[0] if bound else None,
-                    )
-                )
-        return Change(kind=kind, added_deletes=added, removed_deletes=frozenset(removed))
-
-    def overwrite(self, path: str) -> None:
-        """Replace a file by one with its first row changed."""
-        file = self.head.files[path]
-        first, *rest = self.head.read(file) or [None]
-        added = []
-        if first is not None:
-            changed = first[0]._replace(name=next(self._names))
-            added = [self._file(file.place, [(changed, None), *rest])]
-            self.rows = self.rows - {first[0]} | {changed}
-        self._catalog.commit(Change(kind="overwrite", added=added, removed=frozenset({path})))
-
-    def drop(self, path: str) -> None:
-        """Delete a whole file."""
-        self.rows -= {row for row, _ in self.head.read(self.head.files[path])}
-        self._catalog.commit(Change(kind="delete", removed=frozenset({path})))
-
-    def convert(self, path: str) -> None:
-        """Turn an equality delete into position deletes, in a `replace` snapshot."""
-        delete = self.head.deletes[path]
-        hits = {
-            file.path: {(file.path, row.name) for row in file.rows if delete.takes(file, row)}
-            for file in self.head.files.values()
-            if delete.reaches(file)
-        }
-        change = self._positions("replace", {name: some for name, some in hits.items() if some}, bound=False)
-        self._catalog.commit(replace(change, removed_deletes=change.removed_deletes | {path}))
-
-    def begin_compaction(self, *paths: str) -> None:
-        """Another compactor reads files of one partition."""
-        files = [self.head.files[path] for path in paths]
-        seen = [one for file in files for one in self.head.read(file)]
-        self._compaction = Change(
-            kind="replace",
-            added=[self._file(files[0].place, seen)] if seen else [],
-            removed=frozenset(paths),
-            number=self.head.number,
-        )
-
-    def end_compaction(self, *, keep_number: bool = True) -> bool:
-        """It commits with the sequence number of its pin, or a new one; not if readers would see it."""
-        change, self._compaction = self._compaction, None
-        if change is None or not change.removed <= self.head.files.keys():
-            return False
-        change = change if keep_number else replace(change, number=None)
-        before, after = dict(self.head.read_all()), self._catalog.metadata.after(change).head.read_all()
-        same = Counter(row for row, _ in after) == Counter(list(before))
-        if same and all(before[row] in (None, row_id) for row, row_id in after):
-            self._catalog.commit(change)
-            return True
-        return False
-
-    def upgrade(self) -> None:
-        """To format version 3; files get row ids with the next commit."""
-        self._catalog.metadata = replace(self._catalog.metadata, version=3)
-
-    def check(self) -> None:
-        """Readers see every row once and no other, with the row id it had; all that snapshots refer to is there."""
-        seen = self.head.read_all()
-        times = Counter(row for row, _ in seen)
-        for what, rows in (
-            ("lost", self.rows - times.keys()),
-            ("back", times.keys() - self.rows),
-            ("there twice", {row for row, n in times.items() if n > 1}),
-        ):
-            if rows:
-                raise Violation(f"{what}: {sorted(rows)}")
-        for row, row_id in seen:
-            if row_id is not None and self.row_ids.setdefault(row, row_id) != row_id:
-                raise Violation(f"another row id: {row} had {self.row_ids[row]} and has {row_id}")
-            if row_id is None and row in self.row_ids:
-                raise Violation(f"no row id any more: {row}")
-        for snapshot in self._catalog.metadata.snapshots.values():
-            missing = snapshot.paths - self._catalog.storage
-            if missing:
-                raise Violation(f"not on storage: {sorted(missing)} of snapshot {snapshot.id}")

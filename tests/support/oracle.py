@@ -37,10 +37,14 @@ def _comparable(column: Column, kind: T.DataType) -> Column:
 
 def fingerprint(frame: DataFrame) -> tuple[int, Any]:
     """Row count, and the sum of whole-row hashes."""
-    columns = [_comparable(F.col(f"`{f.name.replace('`', '``')}`"), f.dataType) for f in frame.schema.fields]
-    hashed = F.xxhash64(*columns).cast("decimal(38,0)")
-    row = frame.agg(F.count(F.lit(1)), F.sum(hashed)).collect()[0]
+    row = frame.agg(F.count(F.lit(1)), F.sum(hashed(frame))).collect()[0]
     return row[0], row[1]
+
+
+def hashed(frame: DataFrame) -> Column:
+    """The hash of a whole row."""
+    columns = [_comparable(F.col(f"`{f.name.replace('`', '``')}`"), f.dataType) for f in frame.schema.fields]
+    return F.xxhash64(*columns).cast("decimal(38,0)")
 
 
 def seen(spark: SparkSession, table: str, *, branch: str | None = None, lineage: bool = False) -> tuple[int, Any]:

@@ -19,8 +19,9 @@ from icepact.execute.parquet.input import Source
 class Stored:
     """A file in a store: not `Memory`, and whoever reads outside of it is caught."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, path: str = "somewhere") -> None:
         self.data = data
+        self.path = path
         self.fetched = 0
 
     @property

@@ -44,6 +44,8 @@ class Pieces(NamedTuple):
 
     copied: int
     """Row groups with the bytes that they had in an input; columns that were made up aside."""
+    mixed: int
+    """Row groups of which some columns have the bytes that they had in an input, and others are encoded anew."""
     encoded: int
     """All other row groups."""
     copied_bytes: int
@@ -59,13 +61,14 @@ def rewritten(
     way: str,
     *,
     copied: int | None = None,
+    mixed: int = 0,
     encoded: int | None = None,
     lineage: bool = False,
     **options: Any,
 ) -> Outcome:
     """Compact in one way and no other: rows stay, and the outcome tells exactly what happened to the bytes.
 
-    `copied` and `encoded` are row groups of the outputs, where the test knows them.
+    `copied`, `mixed` and `encoded` are row groups of the outputs, where the test knows them.
     """
     before = data_files(compactor.spark, table)
     outcome = keeps_rows(compactor, table, lineage=lineage, **{**WAYS[way], **options})
@@ -82,6 +85,7 @@ def rewritten(
         assert (found.copied_bytes, found.encoded_bytes) == (outcome.copied_bytes, outcome.encoded_bytes), found
         assert copied in (None, found.copied), found
         assert encoded in (None, found.encoded), found
+        assert copied is None or mixed == found.mixed, found
     return outcome
 
 
@@ -123,11 +127,17 @@ def ids_of(path: str) -> list[set[int]]:
 def pieces(inputs: Sequence[str], outputs: Sequence[str]) -> Pieces:
     """What of the outputs is found in the inputs, chunk by chunk."""
     sources = [group for path in inputs for group in row_groups(path)]
-    copied = encoded = copied_bytes = encoded_bytes = joined_bytes = 0
+    copied = mixed = encoded = copied_bytes = encoded_bytes = joined_bytes = 0
     for group in (group for path in outputs for group in row_groups(path)):
-        same = max((_shared(group, s) for s in sources if _is_copy(group, s)), key=_bytes, default=None) or {}
-        copied += bool(same)
-        encoded += not same
+        alike = [s for s in sources if s.rows == group.rows]
+        same = max((_shared(group, s) for s in alike), key=lambda held: _same_bytes(group, held), default={})
+        keys = group.chunks.keys() & same.keys() - LINEAGE_IDS
+        equal = {key for key in keys if same[key] == group.chunks[key]}
+        if not equal:
+            same = {}
+        copied += bool(equal) and equal == keys
+        mixed += bool(equal) and equal != keys
+        encoded += not equal
         for key, chunk in group.chunks.items():
             if same.get(key) == chunk:
                 copied_bytes += len(chunk)
@@ -135,7 +145,7 @@ def pieces(inputs: Sequence[str], outputs: Sequence[str]) -> Pieces:
                 encoded_bytes += len(chunk)
                 parts = {source.chunks[key] for source in sources if key in source.chunks}
                 joined_bytes += sum(len(part) * chunk.count(part) for part in parts)
-    return Pieces(copied, encoded, copied_bytes, encoded_bytes, joined_bytes)
+    return Pieces(copied, mixed, encoded, copied_bytes, encoded_bytes, joined_bytes)
 
 
 def _shared(group: _Group, source: _Group) -> dict[int | bytes, bytes]:
@@ -146,11 +156,5 @@ def _shared(group: _Group, source: _Group) -> dict[int | bytes, bytes]:
     return {key: data for key, data in group.chunks.items() if data in held}
 
 
-def _bytes(chunks: Mapping[int | bytes, bytes]) -> int:
-    return sum(map(len, chunks.values()))
-
-
-def _is_copy(group: _Group, source: _Group) -> bool:
-    theirs = {key: data for key, data in _shared(group, source).items() if key not in LINEAGE_IDS}
-    both = theirs.keys() & group.chunks.keys()
-    return bool(both) and group.rows == source.rows and all(group.chunks[key] == theirs[key] for key in both)
+def _same_bytes(group: _Group, held: Mapping[int | bytes, bytes]) -> int:
+    return sum(len(data) for key, data in group.chunks.items() if key not in LINEAGE_IDS and held.get(key) == data)

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,11 @@ def _nobody_elses_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def chosen(**settings: Any) -> Catalog:
     """The catalog of a configuration."""
     return choose_catalog(Config.model_validate(settings))
+
+
+def unlimited(**settings: Any) -> Mapping[str, str]:
+    """Its properties, without limits for calls."""
+    return chosen(catalog_timeout=None, **settings).properties
 
 
 def refusal(**settings: Any) -> str:
@@ -101,6 +107,43 @@ def test_the_uri_tells_the_type(uri: str, kind: str) -> None:
     catalog = chosen(catalog_uri=uri)
     assert (catalog.name, catalog.embedded) == ("local", None)
     assert catalog.properties["type"] == kind
+
+
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [
+        ({"catalog_uri": "https://Rest.example:443/api/", "warehouse": "lake"}, "rest.example/api (lake)"),
+        ({"catalog_uri": "https://rest.example/api", "warehouse": "other/"}, "rest.example/api (other)"),
+        ({"catalog_uri": f"http://me:{SECRET}@rest:8181?token={SECRET}"}, "rest:8181"),
+        (
+            {"catalog_uri": f"postgresql://me:{SECRET}@db/ice", "warehouse": f"s3://me:{SECRET}@b/wh"},
+            "db/ice (s3://b/wh)",
+        ),
+        ({"catalog_uri": "thrift://meta:9083"}, "meta:9083"),
+        ({"catalog_uri": "jdbc:sqlite:/x/catalog.db"}, "sqlite:/x/catalog.db (/x)"),
+        ({"catalog_type": "glue", "warehouse": "s3://lake/wh"}, "glue (s3://lake/wh)"),
+        ({"catalog_uri": "http://other", "catalogs": {"prod": {"uri": "http://prod"}}}, "other"),
+        ({"catalogs": {"prod": {"uri": "http://prod"}}}, "prod"),
+        ({"catalog": "mine", "catalog_uri": "http://prod"}, "mine"),
+        ({}, "local"),
+    ],
+)
+def test_catalogs_without_a_name_are_recorded_by_their_place(settings: dict[str, Any], place: str) -> None:
+    assert chosen(**settings).recorded_as == place
+
+
+def test_properties_from_flags_go_over_all_others() -> None:
+    given = {"s3.endpoint": "http://there", "x": "z"}
+    prod = {"uri": "http://prod", "x": "y", "s3.region": "r"}
+    found = chosen(catalogs={"prod": prod}, catalog_properties=given).properties
+    assert {k: found[k] for k in ("s3.endpoint", "x", "client.region", "io-impl")} == {
+        "s3.endpoint": "http://there",
+        "x": "z",
+        "client.region": "r",
+        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+    }
+    with pytest.raises(BadInput, match="catalog properties are given, but no catalog"):
+        chosen(catalog_properties=given)
 
 
 def test_a_given_type_wins_over_the_uri() -> None:
@@ -218,9 +261,8 @@ catalog:
 
 def test_a_catalog_of_pyiceberg_is_used_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyiceberg(tmp_path / "py", PROD, monkeypatch)
-    catalog = chosen(catalog="prod")
-    assert catalog.name == "prod"
-    assert catalog.properties == {
+    assert chosen(catalog="prod").name == "prod"
+    assert unlimited(catalog="prod") == {
         "type": "rest",
         "uri": "https://from-pyiceberg",
         "token": SECRET,
@@ -236,13 +278,13 @@ def test_pyicebergs_variables_count_too(monkeypatch: pytest.MonkeyPatch) -> None
 def test_icepact_yaml_wins_over_pyiceberg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyiceberg(tmp_path / "py", PROD, monkeypatch)
     own = {"prod": {"uri": "https://from-yaml"}}
-    assert chosen(catalog="prod", catalogs=own).properties == {"type": "rest", "uri": "https://from-yaml"}
+    assert unlimited(catalog="prod", catalogs=own) == {"type": "rest", "uri": "https://from-yaml"}
 
 
 def test_a_uri_on_top_replaces_uri_and_type_and_keeps_the_rest() -> None:
     own = {"prod": {"uri": "thrift://hms:9083", "type": "hive", "token": SECRET}}
-    catalog = chosen(catalog="prod", catalogs=own, catalog_uri="https://other", warehouse="wh1")
-    assert catalog.properties == {"type": "rest", "uri": "https://other", "token": SECRET, "warehouse": "wh1"}
+    found = unlimited(catalog="prod", catalogs=own, catalog_uri="https://other", warehouse="wh1")
+    assert found == {"type": "rest", "uri": "https://other", "token": SECRET, "warehouse": "wh1"}
 
 
 def test_the_only_catalog_need_not_be_named() -> None:
@@ -271,6 +313,57 @@ def test_storage_on_s3_uses_icebergs_own_client() -> None:
         assert found["io-impl"] == "org.apache.iceberg.aws.s3.S3FileIO"
     assert spark_properties("prod", {"uri": "https://x", "s3.endpoint": "e", "io-impl": "mine"})["io-impl"] == "mine"
     assert "io-impl" not in spark_properties("prod", {"uri": "https://x", "warehouse": "gs://lake"})
+
+
+# -- limits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("properties", "timeout", "limits"),
+    [
+        (
+            {"uri": "https://x"},
+            "60s",
+            {"rest.client.connection-timeout-ms": "10000", "rest.client.socket-timeout-ms": "60000"},
+        ),
+        (
+            {"uri": "https://x", "rest.client.socket-timeout-ms": "5"},
+            "0.5s",
+            {"rest.client.connection-timeout-ms": "500", "rest.client.socket-timeout-ms": "5"},
+        ),
+        (
+            {"uri": "https://x", "catalog-impl": "org.apache.iceberg.rest.RESTCatalog"},
+            "2m",
+            {"rest.client.connection-timeout-ms": "10000", "rest.client.socket-timeout-ms": "120000"},
+        ),
+        (
+            {"uri": "postgresql://me@db/x"},
+            "1m",
+            {"jdbc.connectTimeout": "10", "jdbc.loginTimeout": "60", "jdbc.socketTimeout": "60"},
+        ),
+        (
+            {"uri": "jdbc:postgresql://db/x?ssl=true&socketTimeout=7", "jdbc.loginTimeout": "8"},
+            "0.2s",
+            {"jdbc.connectTimeout": "1", "jdbc.loginTimeout": "8"},
+        ),
+        ({"uri": "jdbc:mysql://db/x"}, "60s", {"jdbc.connectTimeout": "10000", "jdbc.socketTimeout": "60000"}),
+        ({"uri": "jdbc:mariadb://db/x"}, "60s", {"jdbc.connectTimeout": "10000", "jdbc.socketTimeout": "60000"}),
+        ({"uri": "jdbc:sqlite:/x.db"}, "60s", {}),
+        ({"uri": "jdbc:other://db/x"}, "60s", {}),
+        ({"uri": "thrift://hms:9083"}, "60s", {}),
+        ({"uri": "https://x"}, None, {}),
+        ({"uri": "postgresql://me@db/x"}, None, {}),
+    ],
+)
+def test_calls_are_limited_unless_the_catalog_says_otherwise(
+    properties: dict[str, str], timeout: str | None, limits: dict[str, str]
+) -> None:
+    found = chosen(catalogs={"prod": properties}, catalog_timeout=timeout).properties
+    assert {name: value for name, value in found.items() if "imeout" in name and name != "uri"} == limits
+
+
+def test_a_limit_holds_if_nobody_asks_for_one() -> None:
+    assert chosen(catalog_uri="https://x").properties["rest.client.socket-timeout-ms"] == "60000"
 
 
 # -- secrets --------------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepact.model.census import COLUMNS, Census, Sheet, Tally, census_of
+from icepact.model.census import COLUMNS, Census, Sheet, census_of
 from icepact.model.table import DataFile, DeleteKind, TableState
+from icepact.model.tally import Tally
 from tests.support.random_tables import policies, tables
 
 states = policies().flatmap(tables)

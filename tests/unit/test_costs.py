@@ -20,6 +20,7 @@ from icepact.maintain.looking import learned_rates
 from icepact.maintain.work import Run
 from icepact.model.costs import costs_of
 from icepact.model.outcome import GroupOutcome, Outcome
+from icepact.model.overhead import learned_overhead
 from icepact.model.plan import Cost, Method, Plan
 from icepact.model.prices import GB, TB, Prices
 from icepact.model.rates import Effort, Rates, measurements
@@ -222,7 +223,7 @@ def test_a_plan_learns_from_its_table_first_and_from_the_catalog() -> None:
     mine = learned_rates(store, "local", "db.events").methods[Method.ASSEMBLE]
     other = learned_rates(store, "local", "db.other").methods[Method.ASSEMBLE]
     none = learned_rates(store, "elsewhere", "db.events")
-    assert (mine.runs, other.runs, none) == (2, 16, Rates())
+    assert (mine.runs, other.runs, none) == (2, 16, Rates(overhead=learned_overhead([], first=False)))
     effort = Effort(units=1, files=6, copied=0, encoded=480 * MB)
     for table in ("db.events", "db.other", "db.new"):
         told = learned_rates(store, "local", table).seconds(Method.ASSEMBLE, effort)

@@ -13,7 +13,8 @@ from icepact.model.plan import Method, Unit
 from icepact.model.policy import Policy
 from icepact.model.rates import Effort, Learned, Measured, Rates
 from icepact.model.table import DataFile, DeleteKind, LastRun, TableState
-from icepact.plan.packing import AS_IT_IS, Scale, outputs_of, pack
+from icepact.plan.packing import outputs_of
+from tests.support.packing import pack
 from tests.support.planning import make_plan
 from tests.support.random_tables import committed, exactly, policies, shrinking, sizes, tables
 from tests.support.states import MB, attach, data_file, delete_file, make_policy, make_state
@@ -22,11 +23,6 @@ from tests.support.states import MB, attach, data_file, delete_file, make_policy
 def shrunk(ratio: float) -> Rates:
     """Rates of a table whose outputs are smaller than its inputs."""
     return Rates(methods={method: Learned(ratio=ratio) for method in Method})
-
-
-def scaled(ratio: float) -> Scale:
-    """Everything is encoded anew."""
-    return Scale(ratio=ratio, size=lambda file: math.ceil(file.size * ratio))
 
 
 ratios = st.floats(0.1, 2.0)
@@ -43,7 +39,7 @@ def packings(draw: st.DrawFn) -> tuple[list[DataFile], Policy]:
 @given(packings(), ratios)
 def test_units_are_filled_by_what_comes_out(packing: tuple[list[DataFile], Policy], ratio: float) -> None:
     files, policy = packing
-    units = pack(files, policy, scaled(ratio))
+    units = pack(files, policy, ratio)
     assert sorted(f for unit in units for f in unit.files) == sorted(files)
     for unit in units:
         assert unit.predicted_bytes == sum(math.ceil(f.size * ratio) for f in unit.files)
@@ -55,7 +51,7 @@ def test_units_are_filled_by_what_comes_out(packing: tuple[list[DataFile], Polic
 @given(packings(), ratios)
 def test_packing_what_came_out_joins_nothing(packing: tuple[list[DataFile], Policy], ratio: float) -> None:
     files, policy = packing
-    units = pack(files, policy, scaled(ratio))
+    units = pack(files, policy, ratio)
     outputs = [data_file(f"out-{n}", unit.predicted_bytes) for n, unit in enumerate(units)]
     small = [f for f in outputs if f.size < policy.min_file_size]
     assert all(len(unit.files) == 1 for unit in pack(small, policy))
@@ -64,16 +60,8 @@ def test_packing_what_came_out_joins_nothing(packing: tuple[list[DataFile], Poli
 @given(packings(), ratios, st.integers(1, 3000))
 def test_the_limit_of_a_group_is_about_inputs(packing: tuple[list[DataFile], Policy], ratio: float, limit: int) -> None:
     files, policy = packing
-    for unit in pack(files, replace(policy, max_group_size=limit), scaled(ratio)):
+    for unit in pack(files, replace(policy, max_group_size=limit), ratio):
         assert len(unit.files) == 1 or unit.bytes <= limit
-
-
-@given(packings())
-def test_a_ratio_of_one_changes_nothing(packing: tuple[list[DataFile], Policy]) -> None:
-    files, policy = packing
-    as_ever = pack(files, policy)
-    assert [unit.files for unit in pack(files, policy, scaled(1.0))] == [unit.files for unit in as_ever]
-    assert pack(files, policy, AS_IT_IS) == as_ever
 
 
 def test_outputs_meet_the_target() -> None:

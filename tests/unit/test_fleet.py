@@ -16,6 +16,7 @@ from icepact.model.outlook import Outlook
 from icepact.model.policy import options
 from icepact.model.table import DeleteKind
 from icepact.plan.decide import decide
+from icepact.plan.doubt import doubt
 from icepact.plan.fleet import NOTHING, WITHIN, rank
 from tests.support.planning import NOW
 from tests.support.states import MB, attach, data_file, delete_file, make_policy, make_state
@@ -174,11 +175,38 @@ def test_the_document_adds_up_what_is_chosen() -> None:
 
 
 def test_limits_of_a_request_say_that_they_are_for_all_tables() -> None:
-    found = fleet_limits(options({"max_cost": 1.5, "max_bytes": "1GB", "max_duration": "1h"}))
+    found = fleet_limits(options({"max_cost": 1.5, "max_bytes": "1GB", "max_duration": "1h"}), "EUR")
     assert [(one.resource, one.amount) for one in found] == [(Resource.BYTES, 1024**3), (Resource.MONEY, 1.5)]
-    assert found[1].name == "max_cost 1.50 for all tables"
+    assert found[1].name == "max_cost 1.50 EUR for all tables"
 
 
 def test_an_unknown_ranking() -> None:
     with pytest.raises(BadInput, match=r"unknown ranking 'beauty'; there is: worth, health, debt, gain, price"):
         rank_by("beauty")
+
+
+@pytest.mark.parametrize(
+    ("scans_per_day", "doubted"),
+    [
+        pytest.param(1_000_000, "", id="worth it"),
+        pytest.param(
+            0.001, "small-files asks for it, auto would leave 2 of 2 partitions alone: not worth it: ", id="not"
+        ),
+    ],
+)
+def test_a_ranking_says_what_auto_would_leave_alone(scans_per_day: float, doubted: str) -> None:
+    files = [data_file(f"{day}-{n}", MB, partition=(day,)) for day in ("d1", "d2") for n in range(12)]
+    state = replace(make_state(files), moments=((1, int(NOW.timestamp() * 1000) - 10**9),))
+    census, outlook = census_of(state), Outlook(now=NOW)
+    policies = [
+        make_policy(strategy=strategy, scans_per_day=scans_per_day, reader_parallelism=1, min_file_size="64MB")
+        for strategy in ("small-files", "auto")
+    ]
+    plain, asking = (decide(assess(census, p), census, p, outlook=outlook).judgement for p in policies)
+    said = doubt(plain, outlook, policies[0])
+    assert said.startswith(doubted)
+    assert bool(said) == (not asking.chosen)
+    [entry] = rank([summary_of(plain, policies[0], doubt=said)])
+    assert (entry.chosen, entry.reason) == (True, said or WITHIN)
+    reasons = {d.reason.partition(" (")[0] for d in asking.decisions if not d.chosen}
+    assert all(reason in said for reason in reasons)

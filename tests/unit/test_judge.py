@@ -1,17 +1,20 @@
 """The judgement at the head: COMMIT.md's table, line by line."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepact.commit.judge import Answer, Pinned, Verdict, judge, pinned_inputs
+from icepact.commit.judge import Answer, Pin, Pinned, Verdict, judge, pinned_inputs
 from icepact.model.table import DataFile, DeleteFile, DeleteKind
 from tests.support.states import data_file, delete_file
 
 EQ = delete_file("eq.parquet", DeleteKind.EQUALITY)
-LATER_EQ = delete_file("later-eq.parquet", DeleteKind.EQUALITY, sequence_number=5)
+LATER_EQ = delete_file("later-eq.parquet", DeleteKind.EQUALITY, sequence_number=5, equality_ids=(1,))
+DROPPED_EQ = delete_file("dropped-eq.parquet", DeleteKind.EQUALITY, sequence_number=5, equality_ids=(2, 3))
+OLD_EQ = delete_file("old-eq.parquet", DeleteKind.EQUALITY, sequence_number=1)
 POS = delete_file("pos.parquet", DeleteKind.POSITION)
 DV = delete_file("x.puffin", DeleteKind.DV, offset=4, referenced="a")
 MOVED_DV = delete_file("x.puffin", DeleteKind.DV, offset=99, referenced="a", sequence_number=5)
@@ -55,12 +58,22 @@ def twice(path: str) -> Head:
     return head._replace(files=[*head.files, *(f for f in head.files if f.path == path)])
 
 
-def ask(inputs: list[Pinned], head: Head, version: int = 2) -> Verdict:
+def numbered(number: int) -> Head:
+    """The inputs have another sequence number."""
+    head = at_head()
+    return head._replace(files=[f._replace(sequence_number=number) for f in head.files])
+
+
+PIN = Pin(sequence_number=1, version=2, interpretation="", columns=frozenset({1, 2}), in_history=True)
+
+
+def ask(inputs: list[Pinned], head: Head, pin: Pin = PIN) -> Verdict:
     """Judge."""
     return judge(
         inputs,
-        pinned_version=version,
+        pin,
         head_version=head.version,
+        head_interpretation="",
         head_files=head.files,
         head_deletes=head.deletes,
     )
@@ -73,7 +86,11 @@ def ask(inputs: list[Pinned], head: Head, version: int = 2) -> Verdict:
         pytest.param(pinned(EQ, POS), at_head(POS, EQ), Answer.CLEAN, id="the same deletes in another order"),
         pytest.param(pinned(DV), at_head(DV), Answer.CLEAN, id="the same vector"),
         pytest.param(pinned(lineage=0), at_head(lineage=0), Answer.CLEAN, id="the same lineage"),
-        pytest.param(pinned(lineage=0), at_head(lineage=70), Answer.CLEAN, id="only null or not null matters"),
+        pytest.param(pinned(lineage=0), at_head(lineage=70), Answer.REPLAN, id="other row ids"),
+        pytest.param(pinned(), numbered(5), Answer.REPLAN, id="rolled back and picked again"),
+        pytest.param(pinned(), at_head(DROPPED_EQ), Answer.REPLAN, id="a key that the outputs do not hold"),
+        pytest.param(pinned(), at_head(LATER_EQ, DROPPED_EQ), Answer.REPLAN, id="one of two keys is not held"),
+        pytest.param(pinned(), at_head(OLD_EQ), Answer.REPLAN, id="an equality delete that is no news"),
         pytest.param(pinned(), at_head(LATER_EQ), Answer.LATE, id="a new equality delete"),
         pytest.param(pinned(POS), at_head(POS, EQ, LATER_EQ), Answer.LATE, id="several of them"),
         pytest.param(pinned(), at_head(POS), Answer.REPLAN, id="a new position delete"),
@@ -117,6 +134,11 @@ def test_reasons(now: Head, reason: str) -> None:
     assert ask(pinned(), now).reason == reason
 
 
+@pytest.mark.parametrize("how", ["another", None])
+def test_files_that_are_read_in_another_way_mean_something_else(how: str | None) -> None:
+    assert ask(pinned(), at_head(), replace(PIN, interpretation=how)).answer is Answer.REPLAN
+
+
 def test_the_worst_input_decides() -> None:
     live = [LATER_EQ, POS]
     now = [data_file("a", 10, deletes=(0,)), data_file("b", 10, deletes=(1,)), data_file("c", 10)]
@@ -128,7 +150,26 @@ def test_the_worst_input_decides() -> None:
 
 def test_a_pinned_input_does_not_depend_on_list_positions() -> None:
     [one] = pinned_inputs([data_file("a", 10, deletes=(1, 0), first_row_id=3)], [DV, EQ])
-    assert one == Pinned(path="a", deletes=frozenset({("x.puffin", 4), ("eq.parquet", None)}), has_row_ids=True)
+    assert one == Pinned(
+        path="a",
+        deletes=frozenset({("x.puffin", 4), ("eq.parquet", None)}),
+        sequence_number=1,
+        first_row_id=3,
+    )
+
+
+@pytest.mark.parametrize(
+    ("pin", "reason"),
+    [
+        (replace(PIN, in_history=False), "not part of the branch's history"),
+        (replace(PIN, sequence_number=5), "older than what was read"),
+        (replace(PIN, columns=frozenset({2})), "a column that the new files do not hold"),
+    ],
+)
+def test_what_is_not_late(pin: Pin, reason: str) -> None:
+    assert ask(pinned(), at_head(LATER_EQ)).answer is Answer.LATE
+    verdict = ask(pinned(), at_head(LATER_EQ), pin)
+    assert (verdict.answer, reason in verdict.reason) == (Answer.REPLAN, True)
 
 
 @given(

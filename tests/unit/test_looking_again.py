@@ -82,7 +82,8 @@ def test_partitions_that_nothing_happened_to_are_not_looked_at_again() -> None:
     first = Census(pin=was.pin, sheets={"a": only_d2, "b": only_d1[0]})
     second = Census(pin=now.pin, sheets={"a": only_d2, "c": only_d1[1]})
     health = assess(first, policy)
-    before = Looked(census=first, policy=policy, clocks={}, health=health)
+    allowed = replace(policy, max_files=5, max_cost=1.0, sources={"max_files": "request"})
+    before = Looked(census=first, policy=allowed, clocks={}, health=health)
     again = assess(second, policy, before=before)
     kept = {place.name: place for place in health.places}
     assert {p.name: p is kept[p.name] for p in again.places} == {"day=d1": False, "day=d2": True}

@@ -25,6 +25,7 @@ from icepact.execute.assemble.metrics import (
 )
 from icepact.execute.parquet.footer import Footer, read_footer
 from icepact.execute.parquet.layout import BYTE_ARRAY, DOUBLE, FIXED, FLOAT, INT32, INT64
+from tests.support.parquet_bent import bent, meta_of
 
 FULL = MetricsMode.of("full")
 
@@ -228,15 +229,34 @@ def test_metrics_of_texts(values: list[str | None], rows: int, length: int) -> N
 
 @given(st.lists(st.none() | st.floats(width=32) | st.sampled_from([0.0, -0.0, math.nan]), max_size=30), GROUPS)
 def test_metrics_of_fractions(values: list[float | None], rows: int) -> None:
-    """Bounds leave NaN out; a row group with nothing else has none, and then the file has none."""
-    metrics = described(pa.array(values, pa.float32()), "float", row_group_size=rows)
-    groups = [[v for v in values[start : start + rows] if v is not None] for start in range(0, len(values), rows)]
-    known = [[v for v in group if not math.isnan(v)] for group in groups if group]
-    if not known or not all(known):
-        assert bounds(metrics) == (None, None)
+    """A NaN anywhere in the file, and it has no bounds; as long as somebody counted."""
+    footer = footer_of({"a": pa.array(values, pa.float32())}, row_group_size=rows)
+    asked = {1: MetricsColumn(type="float", mode=FULL)}
+    assert bounds(file_metrics(footer, asked)) == (None, None)
+    for number, group in enumerate(footer.row_groups):
+        nans = [v for v in values[number * rows : (number + 1) * rows] if v is not None and math.isnan(v)]
+        group.chunks[0].meta.setdefault(12, {})[9] = len(nans)
+    known = [value for value in values if value is not None]
+    if not known or any(map(math.isnan, known)):
+        assert bounds(file_metrics(footer, asked)) == (None, None)
     else:
-        low, high = min(map(min, known)), max(map(max, known))
-        assert bounds(metrics) == (struct.pack("<f", low or -0.0), struct.pack("<f", high or 0.0))
+        expected = struct.pack("<f", min(known) or -0.0), struct.pack("<f", max(known) or 0.0)
+        assert bounds(file_metrics(footer, asked)) == expected
+
+
+@pytest.mark.parametrize("nullable", [True, False])
+def test_no_bounds_if_nobody_counted_the_nulls(nullable: bool) -> None:
+    """Iceberg takes a missing count for none when it deletes whole files by their bounds."""
+    described = pa.field("a", pa.int64(), nullable=nullable, metadata={"PARQUET:field_id": "1"})
+    buffer = io.BytesIO()
+    values = [[1, None if nullable else 3], [5, 6]]
+    for_all = pa.Table.from_arrays([pa.chunked_array(values, pa.int64())], schema=pa.schema([described]))
+    pq.write_table(for_all, buffer, row_group_size=2)
+    data = bent(buffer.getvalue(), lambda fields: meta_of(fields, 1)[12].pop(3))
+    footer = read_footer(lambda offset, length: data[offset : offset + length], len(data))
+    metrics = file_metrics(footer, {1: MetricsColumn(type="long", mode=FULL)})
+    assert (metrics.value_counts, metrics.null_value_counts) == ({1: 4}, {})
+    assert (bounds(metrics) == (None, None)) is nullable
 
 
 @given(st.lists(st.none() | st.integers(-(10**9) + 1, 10**9 - 1), min_size=1, max_size=20), GROUPS, st.booleans())

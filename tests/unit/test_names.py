@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepact.iceberg.names import parse_levels, parse_name, quote, show_name
+from icepact.iceberg.names import parse_levels, quote, show_name, table_parts
 from icepact.model.errors import BadInput
 
 PARTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=2, max_size=4).map(tuple)
@@ -12,12 +12,12 @@ PARTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), 
 
 @given(PARTS)
 def test_quoted_names_are_read_back(parts: tuple[str, ...]) -> None:
-    assert parse_name(quote(parts)) == parts
+    assert parse_levels(quote(parts)) == parts
 
 
 @given(PARTS)
 def test_shown_names_are_read_back(parts: tuple[str, ...]) -> None:
-    assert parse_name(show_name(parts)) == parts
+    assert parse_levels(show_name(parts)) == parts
 
 
 @given(st.text())
@@ -42,7 +42,7 @@ def test_whatever_is_typed_is_a_name_or_refused(text: str) -> None:
     ],
 )
 def test_what_is_understood(text: str, parts: tuple[str, ...]) -> None:
-    assert parse_name(text) == parts
+    assert table_parts(text, "prod") == parts
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,16 @@ def test_what_is_understood(text: str, parts: tuple[str, ...]) -> None:
 )
 def test_what_is_not_says_how_to_write_it(text: str) -> None:
     with pytest.raises(BadInput) as refused:
-        parse_name(text)
+        table_parts(text, "prod")
     assert str(refused.value) == f"{text!r} is not a table name: write db.table, with `backquotes` around odd parts"
 
 
 def test_a_table_has_a_namespace() -> None:
     with pytest.raises(BadInput, match=r"^'events' names no namespace: write db\.table$"):
-        parse_name("events")
+        table_parts("events", "prod")
     assert parse_levels("events") == ("events",)
+    assert table_parts("events", "prod", ("raw", "eu")) == ("raw", "eu", "events")
+    assert table_parts("prod.db.events", "prod", ("raw",)) == ("db", "events")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from icepact.model.policy import Policy
 from icepact.model.table import DataFile
-from icepact.plan.packing import outputs_of, pack
+from icepact.plan.packing import _best_fit, _Limits, outputs_of
+from tests.support.packing import pack
 from tests.support.random_tables import policies, sizes
 from tests.support.states import MB, data_file, make_policy
 
@@ -135,3 +136,21 @@ def test_units_are_alike_so_that_tasks_take_equally_long() -> None:
     policy = make_policy(target_file_size="512MB")
     units = pack([data_file(f"f{n:03d}", 11 * 10**6) for n in range(91)], policy)
     assert [len(unit.files) for unit in units] == [46, 45]
+
+
+@given(packings(), st.integers(1, 400))
+def test_best_fit_is_that_of_one_file_after_the_other(packing: tuple[list[DataFile], Policy], capacity: int) -> None:
+    """Each goes into the fullest unit that has room for it, the first of equal ones; or into a new one."""
+    files, policy = packing
+    falling = sorted((f.size for f in files), reverse=True)
+    expected: list[list[int]] = []
+    for file, size in enumerate(falling):
+        rooms = [(capacity - sum(falling[f] for f in unit), at) for at, unit in enumerate(expected)]
+        fitting = [(r, at) for r, at in rooms if r >= size and len(expected[at]) < policy.max_group_files]
+        if fitting:
+            expected[min(fitting)[1]].append(file)
+        else:
+            expected.append([file])
+    found = _best_fit(falling, _Limits(policy, 1.0), capacity)
+    assert [unit.files for unit in found] == expected
+    assert [unit.size for unit in found] == [sum(falling[f] for f in unit) for unit in expected]

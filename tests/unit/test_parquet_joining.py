@@ -441,8 +441,8 @@ def double(number: float) -> bytes:
 
 
 def bounded(value: float) -> Change:
-    """Statistics that say the same of the least and the largest value."""
-    return lambda told: told.update({5: double(value), 6: double(value)})
+    """Statistics that say the same of the least and the largest value, and that there is no NaN."""
+    return lambda told: told.update({5: double(value), 6: double(value), 9: 0})
 
 
 @pytest.mark.parametrize("zeros", [(0.0, -0.0), (-0.0, 0.0)])
@@ -452,24 +452,36 @@ def test_zeros_go_by_their_sign(zeros: tuple[float, float]) -> None:
     assert (told[6], told[5]) == (double(-0.0), double(0.0))
 
 
+def no_nan(told: Fields) -> None:
+    """Statistics that say that there is no NaN."""
+    told[9] = 0
+
+
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()], ids=str)
-def test_nan_among_numbers_does_not_count(kind: pa.DataType) -> None:
-    nan = float("nan")
-    told = joined_chunk(([nan, 2.0], kind), ([-1.5, nan, None], kind)).statistics
+def test_fractions_have_bounds_where_every_part_says_that_there_is_no_nan(kind: pa.DataType) -> None:
     form = "<f" if kind == pa.float32() else "<d"
-    assert (told[3], told[6], told[5]) == (1, struct.pack(form, -1.5), struct.pack(form, 2.0))
+    parts = [written([7.0, 2.0], kind, no_nan), written([-1.5, 3.0, None], kind, no_nan)]
+    nulls = ([None, None], kind)
+    told = joined_chunk(*parts, nulls).statistics
+    assert told.items() >= {3: 3, 6: struct.pack(form, -1.5), 5: struct.pack(form, 7.0), 9: 0}.items()
+    assert joined_chunk(*parts, ([4.0], kind)).statistics == {3: 1}
 
 
 @pytest.mark.parametrize("nan_first", [False, True])
-def test_a_part_of_nan_leaves_no_bounds(nan_first: bool) -> None:
-    parts = [([float("nan")], pa.float64()), ([1.0, 2.0], pa.float64())]
-    assert joined_chunk(*(parts if nan_first else reversed(parts))).statistics == {3: 0}
+@pytest.mark.parametrize("values", [[float("nan")], [float("nan"), 1.5]])
+def test_a_part_with_nan_leaves_no_bounds(values: list[float], nan_first: bool) -> None:
+    """Whether its writer counted it or not."""
+    other = written([1.0, 2.0], pa.float64(), no_nan)
+    hidden = written(values, pa.float64())
+    counted = written(values, pa.float64(), lambda told: told.update({9: 1}))
+    for part, expected in ((hidden, {3: 0}), (counted, {3: 0, 9: 1})):
+        assert joined_chunk(*((part, other) if nan_first else (other, part))).statistics == expected
 
 
 @pytest.mark.parametrize("nan_first", [False, True])
 def test_a_bound_of_nan_leaves_none(nan_first: bool) -> None:
     """No number is above NaN, and none below: it must not win, nor hide the others."""
-    parts = [written([1.0], pa.float64(), bounded(float("nan"))), written([2.0], pa.float64())]
+    parts = [written([1.0], pa.float64(), bounded(float("nan"))), written([2.0], pa.float64(), no_nan)]
     assert joined_chunk(*(parts if nan_first else reversed(parts))).statistics == {3: 0}
 
 

@@ -1,6 +1,7 @@
 """What may not be copied is refused with a reason, and what may not be believed is left out."""
 
 import io
+import math
 import struct
 from collections.abc import Callable
 
@@ -200,35 +201,92 @@ def test_good_statistics_are_kept_and_deprecated_ones_dropped() -> None:
     assert kept(told({1: bytes(8), 2: bytes(8), 3: 1, 4: 2})) == {3: 1}
 
 
-@pytest.mark.parametrize("column", [0, 1])
 @pytest.mark.parametrize("raw", [b"", bytes(7), bytes(9), bytes(4)])
-def test_bounds_of_another_length_are_dropped(column: int, raw: bytes) -> None:
-    assert kept(told({5: raw, 6: bytes(8), 7: True, 8: False}, column), column) == {6: bytes(8), 8: False}
-    assert kept(told({5: bytes(8), 6: raw, 7: True, 8: False}, column), column) == {5: bytes(8), 7: True}
+def test_bounds_of_another_length_are_dropped(raw: bytes) -> None:
+    assert kept(told({5: raw, 6: bytes(8), 7: True, 8: False})) == {6: bytes(8), 8: False}
+    assert kept(told({5: bytes(8), 6: raw, 7: True, 8: False})) == {5: bytes(8), 7: True}
+    assert kept(told({5: raw, 6: bytes(8), 8: False, 9: 0}, 1), 1) == {6: bytes(8), 8: False, 9: 0}
+    assert kept(written_by(JAVA, told({5: raw, 6: bytes(8)}, 1)), 1) == {}
 
 
-@pytest.mark.parametrize("nan", [struct.pack("<d", float("nan")), b"\x01" + bytes(5) + b"\xf0\xff"])
-def test_nan_is_no_bound(nan: bytes) -> None:
-    one = struct.pack("<d", 1.0)
-    assert kept(told({3: 0, 5: nan, 6: one}, 1), 1) == {3: 0, 6: one}
-    assert kept(told({3: 0, 5: one, 6: nan}, 1), 1) == {3: 0, 5: one}
-    assert kept(told({5: struct.pack("<d", float("inf")), 6: nan}, 1), 1) == {5: struct.pack("<d", float("inf"))}
+# -- NaN ---------------------------------------------------------------------------------------------------------
+
+JAVA = "parquet-mr version 1.17.1 (build x)"
+LOW, HIGH, NAN = (struct.pack("<d", number) for number in (1.0, 2.0, math.nan))
+NEGATIVE_NAN = b"\x01" + bytes(5) + b"\xf0\xff"
+
+
+def written_by(name: str, change: Change) -> Change:
+    """Another writer."""
+    return lambda fields: (change(fields), fields.update({6: name.encode()}))
+
+
+@pytest.mark.parametrize(
+    ("writer", "shows"),
+    [
+        (JAVA, True),
+        ("parquet-mr version 1.10.0", True),
+        ("parquet-mr version 1.19.0-SNAPSHOT (build x)", True),
+        ("parquet-mr-trino version 479 (build n/a)", True),
+        ("parquet-mr-trino version 480-e.5", False),
+        ("parquet-mr-trino", False),
+        ("parquet-mr", False),
+        ("parquet-cpp-arrow version 26.0.1", False),
+        ("parquet-rs version 50.0.0", False),
+        ("Polars", False),
+        ("icepact version 0.1.0", False),
+        ("", False),
+    ],
+)
+def test_bounds_of_fractions_are_kept_if_their_writer_would_show_nan(writer: str, shows: bool) -> None:
+    """A copy says that there is none: who copies it again need not know who wrote it."""
+    statistics = {3: 0, 5: HIGH, 6: LOW}
+    assert kept(written_by(writer, told(statistics, 1)), 1) == ({**statistics, 9: 0} if shows else {3: 0})
+
+
+@pytest.mark.parametrize("writer", [JAVA, "icepact version 0.1.0", "parquet-cpp-arrow version 26.0.1"])
+def test_bounds_of_fractions_are_kept_if_nan_was_counted(writer: str) -> None:
+    statistics = {3: 0, 5: HIGH, 6: LOW, 7: True, 8: True}
+    assert kept(written_by(writer, told({**statistics, 9: 0}, 1)), 1) == {**statistics, 9: 0}
+    assert kept(written_by(writer, told({**statistics, 9: 1}, 1)), 1) == {3: 0, 9: 1}
+
+
+@pytest.mark.parametrize("nan", [NAN, NEGATIVE_NAN])
+def test_nan_is_no_bound_and_leaves_no_other(nan: bytes) -> None:
+    for statistics in ({5: nan, 6: LOW}, {5: HIGH, 6: nan}, {5: nan, 6: nan}):
+        assert kept(written_by(JAVA, told({3: 0, **statistics}, 1)), 1) == {3: 0}
+        assert kept(told({3: 0, 9: 0, **statistics}, 1), 1) == {3: 0}  # it says that there is no NaN, and shows one
+        assert kept(told({3: 0, 9: 1, **statistics}, 1), 1) == {3: 0, 9: 1}
+
+
+def test_a_column_of_nulls_holds_no_nan() -> None:
+    assert kept(told({3: 3}, 1), 1) == {3: 3, 9: 0}
+    assert kept(told({3: 2}, 1), 1) == {3: 2}
 
 
 def test_nan_is_no_bound_of_short_floats() -> None:
     table = pa.table({"half": pa.array([1.5], pa.float16()), "single": pa.array([1.5], pa.float32())})
     for column, form in ((0, "<e"), (1, "<f")):
-        nan, one = struct.pack(form, float("nan")), struct.pack(form, 1.0)
-        data = bent(write(table).data, told({5: nan, 6: one}, column))
-        footer = Input(Stored(data)).footer
-        assert trusted_statistics(footer, column, footer.row_groups[0].chunks[column]) == {6: one}
+        nan, one = struct.pack(form, math.nan), struct.pack(form, 1.0)
+        for statistics, expected in (({5: nan, 6: one}, {}), ({5: one, 6: one}, {5: one, 6: one, 9: 0})):
+            data = bent(write(table).data, written_by(JAVA, told(statistics, column)))
+            footer = Input(Stored(data)).footer
+            assert trusted_statistics(footer, column, footer.row_groups[0].chunks[column]) == expected
+
+
+def test_pages_of_fractions_have_statistics_if_the_chunk_has() -> None:
+    """An index by page leaves NaN out in the same way."""
+    data = write(TABLE, Settings(store_schema=False, index=True)).data
+    counted = bent(data, lambda fields: meta_of(fields, 0, 1)[12].update({9: 0}))
+    assert Input(Stored(data)).column_index(0, 1) is None
+    assert Input(Stored(counted)).column_index(0, 1) is not None
 
 
 def test_counts_that_cannot_be_are_dropped() -> None:
     for count in (-1, 4, 2**62):
         assert 3 not in kept(told({**NUMBERS, 3: count}))
         assert 9 not in kept(told({9: count}, 1), 1)
-    assert kept(told({3: 3, 9: 2}, 1), 1) == {3: 3, 9: 2}
+    assert kept(told({3: 1, 9: 2}, 1), 1) == {3: 1, 9: 2}
     assert kept(told({3: 3, 9: 2})) == {3: 3}  # integers are never NaN
 
 

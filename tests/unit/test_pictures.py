@@ -19,8 +19,8 @@ from tests.support.states import MB, data_file
 
 def drawn(plan: Plan, ink: Ink = LETTERS) -> list[str]:
     console = Console(file=io.StringIO(), width=120)
-    console.print(size_bars(plan, ink))
-    console.print(partition_bars(plan, ink))
+    console.print(size_bars(plan, ink, 120))
+    console.print(partition_bars(plan, ink, 120))
     assert isinstance(console.file, io.StringIO)
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 

@@ -299,7 +299,7 @@ def test_what_is_about_amoro_itself_changes_nothing() -> None:
     ("key", "value", "message"),
     [
         ("target-size", "big", "target_file_size: 'big' is not a size"),
-        ("max-file-count", "-1", "max_files: Input should be greater than or equal to 1"),
+        ("max-file-count", "-1", "max_files: it must be at least 1"),
         ("min-target-size-ratio", "2", "min_file_size: '2 of the target' is not a size"),
         ("min-target-size-ratio", "half", "min_file_size: 'half of the target' is not a size"),
     ],

@@ -169,34 +169,37 @@ def test_a_length_of_time_is_settled_in_seconds() -> None:
         ),
         ({"horizon": "a week"}, "horizon: 'a week' is not a length of time: write it like 45s, 30m, 2h or 1d"),
         ({"horizon": "0s"}, "horizon: '0s' is not a length of time: it must be above zero"),
-        ({"scans_per_day": 0}, "scans_per_day: Input should be greater than 0"),
-        ({"reader_parallelism": 0}, "reader_parallelism: Input should be greater than or equal to 1"),
-        ({"max_files": -3}, "max_files: Input should be greater than or equal to 1"),
-        ({"max_files": "many"}, "max_files: Input should be a valid integer, unable to parse string as an integer"),
+        ({"scans_per_day": 0}, "scans_per_day: it must be above 0"),
+        ({"reader_parallelism": 0}, "reader_parallelism: it must be at least 1"),
+        ({"max_files": -3}, "max_files: it must be at least 1"),
+        ({"max_files": "many"}, "max_files: a whole number is wanted"),
         ({"max_bytes": "-5MB"}, "max_bytes: '-5MB' is not a size: write it like 512MB, 1.5GB or 1048576"),
         ({"max_bytes": -5}, "max_bytes: -5 is not a size: it must be above zero"),
-        ({"max_cost": 0}, "max_cost: Input should be greater than 0"),
-        ({"max_cost": "-0.5"}, "max_cost: Input should be greater than 0"),
-        ({"max_cost": "inf"}, "max_cost: Input should be a finite number"),
-        ({"max_cost": "much"}, "max_cost: Input should be a valid number, unable to parse string as a number"),
+        ({"max_cost": 0}, "max_cost: it must be above 0"),
+        ({"max_cost": "-0.5"}, "max_cost: it must be above 0"),
+        ({"max_cost": "inf"}, "max_cost: a finite number is wanted"),
+        ({"max_cost": "much"}, "max_cost: a number is wanted"),
         ({"max_duration": "0s"}, "max_duration: '0s' is not a length of time: it must be above zero"),
         (
             {"max_duration": "-5m"},
             "max_duration: '-5m' is not a length of time: write it like 45s, 30m, 2h or 1d",
         ),
         ({"max_duration": 30}, "max_duration: '30' is not a length of time: write it like 45s, 30m, 2h or 1d"),
-        ({"max_cost_per_hour": -1}, "max_cost_per_hour: Input should be greater than 0"),
+        ({"max_cost_per_hour": -1}, "max_cost_per_hour: it must be above 0"),
         ({"max_bytes_per_hour": 0}, "max_bytes_per_hour: 0 is not a size: it must be above zero"),
         (
             {"job_order": "newest"},
             "job_order: unknown job_order; there is: most-gain, most-files, most-bytes, oldest",
         ),
-        ({"min_input_files": 0}, "min_input_files: Input should be greater than or equal to 1"),
-        ({"max_group_files": 1}, "max_group_files: Input should be greater than or equal to 2"),
-        ({"max_delete_ratio": 1.5}, "max_delete_ratio: Input should be less than or equal to 1"),
-        ({"where": ""}, "where: String should have at least 1 character"),
-        ({"target_size": 5}, f"unknown option 'target_size': it is one of {', '.join(Options.model_fields)}"),
-        ({5: 5, "x": 1}, f"unknown option 5: it is one of {', '.join(Options.model_fields)}"),
+        ({"min_input_files": 0}, "min_input_files: it must be at least 1"),
+        ({"max_group_files": 1}, "max_group_files: it must be at least 2"),
+        ({"max_delete_ratio": 1.5}, "max_delete_ratio: it must be at most 1"),
+        ({"where": ""}, "where: it must not be empty"),
+        (
+            {"target_size": 5},
+            f"target_size: unknown option; did you mean target_file_size? there is: {', '.join(Options.model_fields)}",
+        ),
+        ({5: 5, "x": 1}, f"5: unknown option; there is: {', '.join(Options.model_fields)}"),
     ],
 )
 def test_bad_options_get_one_line(given: dict[str, Any], message: str) -> None:
@@ -208,7 +211,7 @@ def test_bad_options_get_one_line(given: dict[str, Any], message: str) -> None:
 def test_a_bad_table_property_says_that_it_is_one() -> None:
     with pytest.raises(BadInput) as refused:
         settled({}, {"icepact.max-files": "0"}, {})
-    assert str(refused.value) == "max_files: Input should be greater than or equal to 1 (table property)"
+    assert str(refused.value) == "max_files: it must be at least 1 (table property)"
 
 
 def test_table_properties_of_others_are_no_options() -> None:
@@ -217,7 +220,7 @@ def test_table_properties_of_others_are_no_options() -> None:
 
 
 def test_a_misspelt_table_property_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"unknown option 'taget_file_size'.*\(table property\)"):
+    with pytest.raises(BadInput, match=r"did you mean target_file_size\? .*\(table property\)"):
         from_properties({"icepact.taget-file-size": "1MB"})
 
 

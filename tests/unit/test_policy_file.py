@@ -39,7 +39,7 @@ spec:
   tables:
     - name: events
       strategy: small-files
-      targetFileSize: 512MB
+      targetFileSize: 512Mi
     - name: clicks_*
       strategy: deletes
       maxFiles: 50
@@ -187,6 +187,29 @@ def test_the_json_configuration_of_writers() -> None:
     assert policy.sources["row_group_rows"] == "default of iceberg (policy file lake.yaml:3)"
 
 
+def test_the_json_of_a_whole_service_says_what_was_taken_from_it() -> None:
+    """Comments, and sections of others: they are left alone, and named."""
+    text = """\
+// the service
+{
+  "profile": "staging",  // or production
+  "kafka": {"uri": "kafka://host//topic"},
+  /* tables */
+  "iceberg": {
+    "catalog": {"uri": "https://host"},
+    "compaction": {"min_files_to_compact": 9}  // at least
+  }
+}
+"""
+    found = parse_policies(text, "config.json")
+    assert found.not_ours == ("config.json:4: kafka", "config.json:7: iceberg.catalog")
+    values, sources = found.for_all()
+    assert values["min_input_files"] == 9
+    assert sources["min_input_files"] == "policy file config.json:8 (iceberg.compaction.min_files_to_compact)"
+    slip = text.replace('"kafka"', '"profiles"')
+    assert refusal(slip) == "lake.yaml:4: profiles: unknown key; did you mean profile? there is: profile, iceberg"
+
+
 def test_the_sections_bring_their_own_defaults() -> None:
     found = settled('{"iceberg": {"write": {}, "compaction": {}}}')
     policy = found.policy
@@ -218,29 +241,38 @@ def test_what_the_json_says_is_over_the_profile() -> None:
         (f"a: *{SECRET}", "lake.yaml:1: this is not YAML: "),
         ("defaults: {max_files: 2026-99-99}", "lake.yaml:1: this is not YAML that can be read"),
         (f"- {SECRET}", "lake.yaml:1: this must be a mapping with keys such as profile, defaults, policies, rules"),
-        (f"rule: {SECRET}", "lake.yaml:1: rule: unknown key; there is: profile, defaults, policies, rules"),
+        (
+            f"rule: {SECRET}",
+            "lake.yaml:1: rule: unknown key; did you mean rules?",
+        ),
         (
             "rules:\n- match: db.*\n  options:\n    max_file: 5\n",
-            "lake.yaml:4: rules[0].options.max_file: unknown option 'max_file': it is one of strategy, ",
+            "lake.yaml:4: rules[0].options.max_file: unknown option; did you mean max_files?",
         ),
-        ("rules:\n- match: db.*\n  opts: {}\n", "lake.yaml:3: rules[0].opts: unknown key; there is: schedule, "),
-        ("defaults:\n\n  max_file: 5\n", "lake.yaml:3: defaults.max_file: unknown key; there is: "),
-        ("rules:\n- {options: {}}\n", "lake.yaml:2: rules[0].match: Field required"),
-        ("rules:\n- match: 5\n", "lake.yaml:2: rules[0].match: Input should be a valid string"),
+        (
+            "rules:\n- match: db.*\n  opts: {}\n",
+            "lake.yaml:3: rules[0].opts: unknown key; did you mean options?",
+        ),
+        (
+            "defaults:\n\n  max_file: 5\n",
+            "lake.yaml:3: defaults.max_file: unknown key; did you mean max_files?",
+        ),
+        ("rules:\n- {options: {}}\n", "lake.yaml:2: rules[0].match: this is missing"),
+        ("rules:\n- match: 5\n", "lake.yaml:2: rules[0].match: a text is wanted"),
         ("rules:\n- match: events\n", "lake.yaml:2: rules[0].match: 'events' names no namespace: "),
         ("rules:\n- match: 'db..x'\n", "lake.yaml:2: rules[0].match: 'db..x' is not a pattern: "),
         (
             "policies:\n  p: {max_files: -1}\n",
-            "lake.yaml:2: policies.p.max_files: Input should be greater than or equal to 1",
+            "lake.yaml:2: policies.p.max_files: it must be at least 1",
         ),
         ("defaults: {max_bytes: -5}", "lake.yaml:1: defaults.max_bytes: -5 is not a size: it must be above zero"),
         (
             "defaults: {max_cost_per_hour: -0.01}",
-            "lake.yaml:1: defaults.max_cost_per_hour: Input should be greater than 0",
+            "lake.yaml:1: defaults.max_cost_per_hour: it must be above 0",
         ),
-        ("defaults: {max_cost_per_hour: .nan}", "lake.yaml:1: defaults.max_cost_per_hour: Input should be a finite"),
+        ("defaults: {max_cost_per_hour: .nan}", "lake.yaml:1: defaults.max_cost_per_hour: a finite number is wanted"),
         ("defaults:\n  strategy: magic\n", "lake.yaml:2: defaults.strategy: unknown strategy; there is: small-files"),
-        ("profile: live", "lake.yaml:1: profile: Input should be 'development', 'staging' or 'production'"),
+        ("profile: live", "lake.yaml:1: profile: unknown profile; there is: development, staging, production"),
         (
             "rules:\n- match: db.*\n  schedule: 0 0 30 2 *\n",
             "lake.yaml:3: rules[0].schedule: '0 0 30 2 *' never fires: there is no such day in these months",
@@ -324,14 +356,22 @@ def test_sizes_that_clash_with_the_defaults_name_both_places() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("v1\n", "v2\n", "lake.yaml:1: apiVersion: Input should be 'compaction.io/v1'"),
-        ("kind: Comp", "kind: Decomp", "lake.yaml:2: kind: Input should be 'CompactionPolicy'"),
-        ("targetFileSize: 512MB", "targetFileSize: x", "lake.yaml:12: spec.tables[0].targetFileSize: 'x' is not a"),
-        ("maxFiles: 50", "max_files: 50", "lake.yaml:15: spec.tables[1].max_files: unknown key; there is: name, "),
-        ("hourly: 2.5", "hourly: -1", "lake.yaml:17: spec.costLimit.hourly: Input should be greater than 0"),
+        ("v1\n", "v2\n", "lake.yaml:1: apiVersion: unknown apiVersion; there is: compaction.io/v1"),
+        ("kind: Comp", "kind: Decomp", "lake.yaml:2: kind: unknown kind; there is: CompactionPolicy"),
+        ("targetFileSize: 512Mi", "targetFileSize: x", "lake.yaml:12: spec.tables[0].targetFileSize: 'x' is not a"),
+        (
+            "maxFiles: 50",
+            "max_files: 50",
+            "lake.yaml:15: spec.tables[1].max_files: unknown option; did you mean maxFiles?",
+        ),
+        ("hourly: 2.5", "hourly: -1", "lake.yaml:17: spec.costLimit.hourly: it must be above 0"),
         ("0 2 * * *", "0 0 31 2 *", "lake.yaml:8: spec.schedule: '0 0 31 2 *' never fires"),
-        ("type: rest, ", "", "lake.yaml:7: spec.catalog.type: Field required"),
-        ("  suspend", "  suspended", "lake.yaml:18: spec.suspended: unknown key; there is: catalog, schedule, tables"),
+        ("type: rest, ", "", "lake.yaml:7: spec.catalog.type: this is missing"),
+        (
+            "  suspend",
+            "  suspended",
+            "lake.yaml:18: spec.suspended: unknown key; did you mean suspend?",
+        ),
         ("name: clicks_*", "name: events", "lake.yaml:14: spec.tables[1].strategy: another value than in lake.yaml:11"),
     ],
 )
@@ -343,12 +383,16 @@ def test_a_wrong_resource_is_refused_in_its_own_spelling(old: str, new: str, mes
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("256", "0", "lake.yaml:4: iceberg.write.target_file_size_mb: Input should be greater than 0"),
-        ('"snappy"', '"lzo"', "lake.yaml:4: iceberg.write.compression_codec: Input should be 'zstd', "),
+        ("256", "0", "lake.yaml:4: iceberg.write.target_file_size_mb: it must be above 0"),
+        (
+            '"snappy"',
+            '"lzo"',
+            "lake.yaml:4: iceberg.write.compression_codec: unknown compression_codec; there is: ",
+        ),
         (
             '"small_file_',
             '"tiny_file_',
-            "lake.yaml:6: iceberg.compaction.tiny_file_threshold_mb: unknown key; there is:",
+            "lake.yaml:6: iceberg.compaction.tiny_file_threshold_mb: unknown key; did you mean small_file",
         ),
         (": 32", ": 300", "lake.yaml:1: min_file_size: 300 MB is above target_file_size 256 MB"),
     ],

@@ -66,8 +66,25 @@ def test_the_scarcest_limit_counts() -> None:
 @pytest.mark.parametrize(("cores", "seconds", "begun"), [(1, 10, 6), (2, 10, 12), (1, 20, 3), (2, 20, 6), (1, 100, 1)])
 def test_time(cores: int, seconds: float, begun: int) -> None:
     plan = planned(Limit(resource=Resource.SECONDS, amount=60.0 * cores, name="max_duration 1m"), max_duration="1m")
+    plan = replace(plan, predicted=replace(plan.predicted, cores=cores))
     said = work(Purse(plan), numbered(20, seconds=10, money=0), seconds=seconds, cores=cores)
     assert said == [None] * begun + ["the budget is spent (max_duration 1m)"] * (20 - begun)
+
+
+@pytest.mark.parametrize(
+    ("overhead", "begins_after", "begun"), [(0, 0, 6), (20, 0, 4), (20, 5, 4), (20, 20, 4), (20, 40, 2)]
+)
+def test_time_that_the_end_of_a_run_takes_is_kept_back(overhead: float, begins_after: float, begun: int) -> None:
+    """What of the overhead is over when the first group is begun is not counted twice."""
+    plan = planned(Limit(resource=Resource.SECONDS, amount=60.0, name="max_duration 1m"), max_duration="1m")
+    purse = Purse(replace(plan, predicted=replace(plan.predicted, overhead=overhead)))
+    elapsed, said = begins_after, []
+    for step in numbered(10, seconds=10, money=0):
+        said.append(purse.refusal(step, elapsed) is None)
+        if said[-1]:
+            elapsed += 10
+            purse.finished(step.group_id, f"{step.group_id}-0", step.units[0], 10)
+    assert said == [True] * begun + [False] * (10 - begun)
 
 
 def test_what_is_begun_may_go_on_and_what_was_refused_stays_refused() -> None:

@@ -5,8 +5,9 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -24,8 +25,9 @@ from icepact.model.run import (
     RunRecord,
     Status,
 )
+from icepact.record import database
 from icepact.record.database import SCHEMA_VERSION
-from icepact.record.migrate import scripts
+from icepact.record.migrate import scripts, upgrade
 from icepact.record.sql import SqlStore
 from icepact.record.store import RecordStore
 from icepact.record.tables import METADATA
@@ -506,13 +508,39 @@ def test_migrations_make_the_tables_that_the_code_knows(
     request: pytest.FixtureRequest, tmp_path: Path, clock: Clock, kind: str
 ) -> None:
     store = made(kind, request, tmp_path, clock)
-    store.begin(run_record("r1"))
     assert isinstance(store, SqlStore)
+    (tmp_path / "not" / "there" / "yet").mkdir(parents=True)
     with store._engine.begin() as connection:
+        upgrade(connection)
         context = MigrationContext.configure(connection, opts={"compare_type": False})
         assert compare_metadata(context, METADATA) == [] or {
             change[0] for change in compare_metadata(context, METADATA)
         } <= {"remove_table"}  # Alembic's own
+
+
+def test_a_new_file_gets_the_tables_that_migrations_make(tmp_path: Path) -> None:
+    for name in ("made", "migrated"):
+        store = SqlStore.in_file(tmp_path / name)
+        if name == "migrated":
+            with store._engine.begin() as connection:
+                upgrade(connection)
+        store.begin(run_record("r1"))
+        store.close()
+    made_now, migrated = (_described(tmp_path / name) for name in ("made", "migrated"))
+    assert made_now == migrated
+    assert {"runs", "sheets", "alembic_version"} <= {name for name, _ in made_now}
+
+
+def _described(path: Path) -> dict[tuple[str, str], Any]:
+    """Tables and indexes of a file with their columns, and the version of the tables."""
+    with closing(sqlite3.connect(path)) as connection:
+        named = connection.execute("SELECT name, type FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'").fetchall()
+        found: dict[tuple[str, str], Any] = {}
+        for name, kind in named:
+            rows = connection.execute(f"PRAGMA {kind}_info({name})").fetchall()
+            found[name, kind] = sorted((row[1:] for row in rows), key=str) if kind == "table" else rows
+        found["version", ""] = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+        return found
 
 
 def test_a_history_from_before_migrations_is_kept(tmp_path: Path) -> None:
@@ -539,15 +567,14 @@ def test_an_attempt_of_an_older_version_can_be_taken(tmp_path: Path) -> None:
     store = SqlStore.in_file(path)
     store.begin(replace(run_record("r1"), owner=US))
     told = {"commit_id": "r1/0.1/1", "head": 7, "groups": ["g"], "started_at": NOON.isoformat()}
-    owner = {"host": US.host, "pid": US.pid, "born": US.born, "boot": US.boot, "space": US.space, "of later": 1}
+    owner = {"host": US.host, "pid": US.pid, "born": US.born, "boot": US.boot, "space": US.space, "machine": "x"}
     with sqlite3.connect(path) as connection:
         connection.execute(
             "UPDATE runs SET status = 'committing', attempt = ?, owner = ?", (json.dumps(told), json.dumps(owner))
         )
     record = store.run("r1")
     assert record is not None
-    old = replace(US, machine="")
-    assert record.attempts == (Attempt(commit_id="r1/0.1/1", head=7, groups=["g"], started_at=NOON, maker=old),)
+    assert record.attempts == (Attempt(commit_id="r1/0.1/1", head=7, groups=["g"], started_at=NOON, maker=US),)
     store.take(record, US, to=Status.RUNNING)
 
 
@@ -639,3 +666,53 @@ def test_clocks_say_when_places_were_last_compacted(store: RecordStore) -> None:
     store.compacted("t", "audit", {"day=d1": "minor"}, NOON)
     assert store.clocks("t", "main") == {"day=d1": {"minor": later, "major": NOON}, "day=d2": {"full": later}}
     assert store.clocks("u", "main") == {}
+
+
+def test_a_database_server_tells_the_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has a clock that is hours off neither keeps a lease for ever nor loses it at once."""
+    server: Postgres = request.getfixturevalue("postgres")
+    right, wrong = (SqlStore(url) for url in [fresh_database(server)] * 2)
+    request.addfinalizer(right.close)
+    request.addfinalizer(wrong.close)
+    lease = right.acquire("table", "run", Owner(host="here", pid=1, born=1), seconds=3600)
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+            return datetime.now(UTC) + timedelta(hours=5)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "datetime", Ahead)
+        assert abs(wrong.now() - datetime.now(UTC)) < timedelta(hours=1)
+        with pytest.raises(TableBusy):
+            wrong.acquire("table", "another", Owner(host="there", pid=2, born=2), seconds=3600)
+    assert right.lease("table") == lease
+
+
+def test_a_history_that_can_only_be_read_is_read_without_writing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite itself wants to make files beside it, and fails where it cannot."""
+    store = SqlStore.in_file(tmp_path / "icepact.db")
+    store.begin(run_record("r1"))
+    store.close()
+    assert [file.name for file in tmp_path.iterdir()] == ["icepact.db"]
+    monkeypatch.setattr(database.os, "access", lambda path, mode: False)
+    kept = SqlStore.in_file(tmp_path / "icepact.db")
+    assert [run.run_id for run in kept.runs(catalog="local")] == ["r1"]
+    assert [file.name for file in tmp_path.iterdir()] == ["icepact.db"]
+    with pytest.raises(BadInput, match=r"is read-only; set ICEPACT_STATE to a folder that can be written$"):
+        kept.begin(run_record("r2"))
+    kept.close()
+
+
+def test_runs_of_a_table_move_to_another_name_of_its_catalog(store: RecordStore) -> None:
+    for run_id, uuid in (("r1", "mine"), ("r2", "others")):
+        store.begin(replace(run_record(run_id), uuid=uuid))
+    [first, _] = store.runs(catalog="local")
+    store.forget_lessons("local", first.table)
+    since = store.lessons_since("local", first.table)
+    store.rename_catalog("local", "host (wh)", table=first.table, uuid="mine")
+    assert [run.run_id for run in store.runs(catalog="host (wh)")] == ["r1"]
+    assert [run.run_id for run in store.runs(catalog="local")] == ["r2"]
+    assert store.lessons_since("host (wh)", first.table) == since

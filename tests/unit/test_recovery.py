@@ -6,8 +6,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -15,14 +16,20 @@ from icepact.commit.settle import Settled, over, window
 from icepact.maintain.looking import set_aside
 from icepact.model.durations import parse_duration
 from icepact.model.errors import BadInput, Cancelled, TableBusy
-from icepact.model.run import TRANSITIONS, Attempt, Failure, Owner, Status, this_process
+from icepact.model.run import TRANSITIONS, Attempt, Failure, Owner, Status, has_ended, this_process
 from icepact.model.table import DeleteKind, signature
+from icepact.record.liveness import dead, resumable_run
 from icepact.record.sql import SqlStore
 from icepact.record.watch import Watch
 from tests.support.records import NOON, run_record
 from tests.support.states import data_file, delete_file
 
 US = this_process()
+_WHO = """
+import json, dataclasses; from icepact.model.run import this_process
+print(json.dumps(dataclasses.asdict(this_process())), flush=True)"""
+_APART = not subprocess.run(["unshare", "--mount", "--pid", "--fork", "true"], check=False).returncode
+"""Whether these tests may make namespaces."""
 
 
 # -- processes ------------------------------------------------------------------------------------
@@ -31,10 +38,8 @@ US = this_process()
 @contextmanager
 def another_process() -> Iterator[tuple[subprocess.Popen[str], Owner]]:
     """A process that waits, and what it says of itself."""
-    code = "import json, dataclasses; from icepact.model.run import this_process\n"
-    code += "print(json.dumps(dataclasses.asdict(this_process())), flush=True); input()"
     with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", f"{_WHO}; input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         yield process, Owner(**json.loads(process.stdout.readline()))
@@ -53,21 +58,144 @@ def test_a_process_lives_until_it_is_gone() -> None:
 
 def test_a_pid_that_is_used_again_is_another_process() -> None:
     assert replace(US, born=US.born - 1).gone
+    assert not replace(US, born=0).gone, "nobody knows when it started"
 
 
 def test_of_other_machines_nothing_is_known() -> None:
-    assert not replace(US, host="elsewhere", pid=1, born=1).gone
-    assert not replace(US, space="pid:[another container]", born=1).gone
-    assert not replace(US, boot="", born=1).gone
+    assert not replace(US, host="elsewhere", pid=NOBODYS, born=1).gone
+    assert not replace(US, space="pid:[another container]", pid=NOBODYS, born=1).gone
+    assert not replace(US, boot="", pid=NOBODYS, born=1).gone
+    assert replace(US, pid=NOBODYS, born=1).gone
 
 
-def test_nothing_survives_a_restart_of_the_machine() -> None:
-    assert replace(US, boot="an earlier one").gone == bool(US.machine)
+def test_another_start_of_the_machine_may_be_another_machine() -> None:
+    """Containers and machines made from one image have one name and one machine-id."""
+    assert not replace(US, boot="another one", pid=NOBODYS).gone
 
 
-def test_machines_may_share_a_name() -> None:
-    assert not replace(US, boot="another one", machine="another one").gone
-    assert not replace(US, boot="another one", machine="").gone
+NOBODYS = 2**22 + 1
+"""Higher than any pid."""
+_STAT = "{pid} (a) name) {state} 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 {threads} 0 {born} 0 0"
+
+
+def fake_proc(folder: Path, *, numbers: str = "") -> Path:
+    """A /proc that shows no process but this one."""
+    (folder / "self").mkdir()
+    (folder / "self/status").write_text(f"Name:\tx\nNSpid:\t{numbers or os.getpid()}\n")
+    return folder
+
+
+def shown(proc: Path, pid: int, *, state: str = "S", threads: int = 1, born: int = 5) -> Path:
+    """The same with another process."""
+    (proc / str(pid)).mkdir()
+    (proc / str(pid) / "stat").write_text(_STAT.format(pid=pid, state=state, threads=threads, born=born))
+    return proc
+
+
+def test_what_proc_does_not_show_may_live_all_the_same(tmp_path: Path) -> None:
+    with another_process() as (process, owner):
+        assert not has_ended(owner.pid, owner.born, fake_proc(tmp_path))
+        assert not has_ended(owner.pid, owner.born, tmp_path / "not mounted")
+        process.kill()
+        process.wait()
+        assert has_ended(owner.pid, owner.born, tmp_path)
+        assert has_ended(owner.pid, owner.born, tmp_path / "not mounted")
+
+
+@pytest.mark.parametrize(
+    ("born", "state", "threads", "ended"),
+    [
+        (5, "S", 1, False),
+        (5, "Z", 1, True),
+        (5, "X", 0, True),
+        (5, "Z", 2, False),
+        (6, "S", 1, True),
+        (0, "S", 1, False),
+    ],
+)
+def test_what_proc_shows_is_believed(tmp_path: Path, born: int, state: str, threads: int, ended: bool) -> None:
+    proc = shown(fake_proc(tmp_path), os.getppid(), state=state, threads=threads)
+    assert has_ended(os.getppid(), born, proc) is ended
+
+
+def test_the_proc_of_another_container_is_not_believed(tmp_path: Path) -> None:
+    proc = shown(fake_proc(tmp_path, numbers=f"4711 {os.getpid()}"), os.getppid(), born=6)
+    assert not has_ended(os.getppid(), 5, proc)
+
+
+@pytest.mark.parametrize("pid", [0, -1, -US.pid, 2**40])
+def test_what_is_no_pid_has_not_ended(pid: int, tmp_path: Path) -> None:
+    assert not has_ended(pid, 5, fake_proc(tmp_path))
+
+
+def test_a_proc_that_hides_what_others_run() -> None:
+    """For real where the tests may mount one: as somebody else, in a mount namespace of its own."""
+    with another_process() as (process, owner):
+        assert _seen_by_somebody_else(owner) == "lives"
+        process.kill()
+        process.wait()
+        assert _seen_by_somebody_else(owner) == "gone"
+
+
+def _seen_by_somebody_else(owner: Owner) -> str:
+    code = "\n".join(
+        [
+            "import json, os, sys",
+            "from pathlib import Path",
+            "from icepact.model.run import Owner",
+            "owner = Owner(**json.loads(sys.argv[1]))",
+            "if sys.argv[2:]:",
+            "    os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)",
+            "    assert not Path(f'/proc/{owner.pid}').exists() and not Path('/proc/1').exists()",
+            "print('gone' if owner.gone else 'lives')",
+        ]
+    )
+    command = [sys.executable, "-c", code, json.dumps(asdict(owner))]
+    if _APART:
+        hiding = 'mount -t proc -o hidepid=2 proc /proc && exec "$@"'
+        command = ["unshare", "--mount", "sh", "-c", hiding, "sh", *command, "hidden"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_processes_of_another_container_are_not_judged() -> None:
+    """For real where the tests may make one: it has pids of its own, and the same kernel and name."""
+    apart = ["unshare", "--pid", "--fork", "--mount-proc"] if _APART else []
+    told = subprocess.run([*apart, sys.executable, "-c", _WHO], capture_output=True, text=True, check=True).stdout
+    owner = Owner(**json.loads(told))
+    assert (owner.host, owner.boot) == (US.host, US.boot)
+    assert owner.gone is not bool(apart)
+
+
+def test_an_unexpired_lease_is_enough_to_live() -> None:
+    """A machine with the same name was started since, or is another one."""
+    store = SqlStore.in_memory(clock=lambda: NOON)
+    record = run_record("r1", uuid="t", owner=replace(US, boot="another one"))
+    store.begin(record)
+    assert record.owner is not None
+    store.acquire("t", "r1", record.owner, seconds=60)
+    assert dead(record, store, NOON + timedelta(seconds=59)) is None
+    assert dead(record, store, NOON + timedelta(seconds=61)) == (
+        f"{record.owner} was last heard of at {NOON + timedelta(seconds=60):%Y-%m-%d %H:%M:%S} UTC"
+    )
+    ended = replace(record, owner=replace(US, pid=NOBODYS))
+    assert dead(ended, store, NOON) == f"{ended.owner} is gone"
+
+
+def test_a_dead_run_that_was_cancelled_is_not_carried_on_with() -> None:
+    store = SqlStore.in_memory(clock=lambda: NOON)
+    for number, name in enumerate(("r1", "r2")):
+        begun = run_record(name, uuid="t", owner=replace(US, pid=NOBODYS), started_at=NOON + timedelta(hours=number))
+        store.begin(begun, b"a plan")
+
+    def next_one() -> str | None:
+        found = resumable_run(store, "local", "db.events")
+        return None if found is None else found.run_id
+
+    assert next_one() == "r2"
+    store.ask_to_cancel("r2")
+    assert next_one() == "r1"
+    store.ask_to_cancel("r1")
+    assert next_one() is None
 
 
 # -- states ---------------------------------------------------------------------------------------

@@ -44,13 +44,15 @@ def test_it_says_all_that_is_known() -> None:
     root = parsed(*messy())
     found = {title: said(section) for title, section in sections(root).items()}
     assert list(found) == [
+        "Verdict",
+        "What would be done, and why",
         "Score",
         "File sizes",
         "Partitions",
         "Delete debt",
         "Snapshots over time",
-        "What would be done, and why",
     ]
+    assert "This table is in a bad state: 44.65 of 100. Compacting helps." in found["Verdict"]
     assert "data files 10 8 below 384 MB" in found["Score"]
     assert "small files -40 of 50" in found["Score"]
     assert all((signal.share.__doc__ or "?") in found["Score"] for signal in SIGNALS)
@@ -58,7 +60,7 @@ def test_it_says_all_that_is_known() -> None:
     assert "equality deletes 1 12" in found["Delete debt"]
     assert "1 of the delete files apply to nothing any more" in found["Delete debt"]
     assert "18 append, 2 replace" in found["Snapshots over time"]
-    assert "10 data files become 3" in found["What would be done, and why"]
+    assert "10 data files become 3" in found["Verdict"]
     assert "day=2026-01-01 8 files below 384 MB; minor, by assemble" in found["What would be done, and why"]
     assert "no file below 384 MB 1 512 MB day=2026-01-03" in found["What would be done, and why"]
 
@@ -102,8 +104,34 @@ def test_prices_are_told_if_there_are_any() -> None:
     assert "price" not in said(parsed(health, replace(plan, steps=free)))
     costs = [replace(step, cost=replace(step.cost, money=0.25)) for step in plan.steps]
     priced = said(parsed(health, replace(plan, steps=tuple(costs))))
-    assert "cost about 0.5" in priced
+    assert "cost about 0.50 USD" in priced
     assert "price" in priced
+    assert "0.25 USD" in priced
+
+
+def test_the_command_to_copy_is_the_one_that_was_asked_for() -> None:
+    health, plan = reported([data_file(f"f{n}", MB) for n in range(9)], target_file_size=64 * MB)
+    asked = replace(plan, table="db.`my table`", policy=replace(plan.policy, sources={"target_file_size": "request"}))
+    root = ET.fromstring(page(health, asked, written_at=NOW, where=["--warehouse", "./my lake"]))
+    command = "icepact compact 'db.`my table`' --target-file-size 67108864 --warehouse './my lake'"
+    assert [said(code) for code in root.iter("code")] == [command]
+    assert list(parsed(*reported([data_file("a", 512 * MB)])).iter("pre")) == []
+
+
+def test_bars_are_as_green_as_they_are_full() -> None:
+    score = sections(parsed(*messy()))["Score"]
+    bars = [(bar[0].attrib["class"], bar[0].attrib["style"]) for bar in classes(score, "bar")]
+    assert bars == [("s0", "width:20.0%"), ("s2", "width:69.0%"), ("s2", "width:70.0%")]
+    sizes = sections(parsed(*messy()))["File sizes"]
+    assert ["small" in bar.attrib["class"] for bar in classes(sizes, "before")] == [True, False, False]
+
+
+def test_on_a_narrow_screen_every_number_says_what_it_is() -> None:
+    plan = sections(parsed(*messy()))["What would be done, and why"]
+    row = next(iter(next(plan.iter("tbody"))))
+    assert [cell.attrib["data-label"] for cell in row] == [
+        *("partition", "files", "becomes", "size", "saves a scan", "work", "price")
+    ]
 
 
 def test_a_plan_of_another_snapshot_or_of_a_part_says_so() -> None:
@@ -135,7 +163,7 @@ def test_an_empty_table_and_a_healthy_one() -> None:
     empty = said(parsed(*reported([])))
     assert "There are no data files." in empty
     assert "There are no snapshots." in empty
-    assert "Nothing, with strategy small-files." in empty
+    assert "Nothing would be done, with strategy small-files: there are no data files." in empty
     well = said(parsed(*reported([data_file("a", 512 * MB)])))
     assert "No partition has anything to gain." in well
     assert "There are no deletes" in well

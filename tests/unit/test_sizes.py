@@ -18,6 +18,8 @@ from icepact.model.sizes import format_size, parse_size
         ("512 mb", 512 * 1024**2),
         ("512M", 512 * 1024**2),
         ("512MiB", 512 * 1024**2),
+        ("512Mi", 512 * 1024**2),
+        ("4Gi", 4 * 1024**3),
         (" 1.5 GB ", 3 * 1024**3 // 2),
         ("2t", 2 * 1024**4),
         ("1PB", 1024**5),
@@ -30,7 +32,9 @@ def test_what_is_understood(text: Any, size: int) -> None:
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("wrong", ["", "MB", "12parsecs", "1,5GB", "-5MB", "1e6", "5 MB 3", "nan", True, None, "1.MB"])
+@pytest.mark.parametrize(
+    "wrong", ["", "MB", "12parsecs", "1,5GB", "-5MB", "5 MB 3", "5i", "5Mo", "nan", True, None, "1.MB"]
+)
 def test_what_is_not_says_how_to_write_it(wrong: Any) -> None:
     with pytest.raises(ValueError, match="is not a size: write it like 512MB") as refused:
         parse_size(wrong)

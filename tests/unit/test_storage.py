@@ -61,11 +61,27 @@ def test_reads_give_the_bytes_asked_for(storage: Storage, file: Path) -> None:
     source.close()
 
 
+def test_several_ranges_at_once(storage: Storage, file: Path) -> None:
+    """In any order, and as they are now."""
+    source = storage.open(str(file), 100_000)
+    source.tail(50_000)
+    content = noise(100_000, seed=9)
+    file.write_bytes(content)
+    ranges = [(90_000, 10_000), (0, 4), (50, 0), (2, 100)]
+    assert source.gather(ranges) == [content[offset : offset + length] for offset, length in ranges]
+    assert source.gather([]) == []
+    assert source.far is isinstance(storage, OtherStorage)
+    source.close()
+
+
 @pytest.mark.parametrize(("offset", "length"), [(-1, 5), (99_999, 2), (200_000, 1), (5, -1)])
 def test_ranges_outside_the_file_are_refused(storage: Storage, file: Path, offset: int, length: int) -> None:
     source = storage.open(str(file), 100_000)
-    with pytest.raises(FileDamaged, match=f"{file}: bytes {offset} to {offset + length} are not within its 100000"):
+    outside = f"{file}: bytes {offset} to {offset + length} are not within its 100000"
+    with pytest.raises(FileDamaged, match=outside):
         source.read(offset, length)
+    with pytest.raises(FileDamaged, match=outside):
+        source.gather([(0, 1), (offset, length)])
     source.close()
 
 

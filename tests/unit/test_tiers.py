@@ -74,6 +74,28 @@ def test_major_comes_before_minor_and_minor_before_full() -> None:
     assert due(place(small(1), policy, ago=HOUR), policy, NOW).which is Which.ALL
 
 
+def test_deletes_are_due_by_their_records_or_by_their_files() -> None:
+    """One record on 12 MB of rows; 2 delete files on 12 data files are a sixth."""
+    policy = make_policy()
+    deletes = [delete_file(f"p{n}", DeleteKind.POSITION, records=1, referenced=f"s{n}") for n in range(2)]
+    one, two = (place(small(12), policy, ago=HOUR, deletes=deletes[:count]) for count in (1, 2))
+    assert due(one, policy, NOW).which is Which.SMALL
+    assert due(two, policy, NOW).which is Which.SMALL_OR_TOUCHED
+    assert due(two, policy, NOW).reason == "2 delete files on 12 data files"
+    assert due(two, make_policy(max_fragment_ratio=0.2), NOW).which is Which.SMALL
+
+
+def test_minor_work_takes_deletes_only_where_files_are_small() -> None:
+    policy = make_policy(tier="minor", min_input_files=2, min_file_size="10MB")
+    deletes = [delete_file("eq", DeleteKind.EQUALITY, records=90 * MB)]
+    files = attach([*small(3), data_file("large", 300 * MB)], deletes)
+    table = state(files, deletes, committed={1: NOW - HOUR, 2: NOW - HOUR})
+    [step] = make_plan(assess(census_of(table), policy), table, policy, now=NOW).steps
+    assert ({f.path for f in step.files}, step.tier) == ({"s0", "s1", "s2"}, Tier.MINOR)
+    assert step.delete_records == 90 * MB
+    assert step.gain.delete_files == 0  # it still applies to the large one
+
+
 @pytest.mark.parametrize(
     ("last", "written", "which"),
     [

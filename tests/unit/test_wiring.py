@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from icepact.entrypoints.wiring import catalog_of, load_config, policies_of, read_policies, spark_settings, store_of
-from icepact.model.config import Config
+from icepact.model.config import Catalog, Config
 from icepact.model.errors import BadInput
 from icepact.model.policies import Policies
-from icepact.model.policy import Options
+from icepact.model.policy import Options, Proofs
+from icepact.model.policy_file import parse_policies
 from icepact.model.run import Status
 from tests.support.records import run_record
 
@@ -59,15 +60,24 @@ def test_every_global_setting_has_its_variable(name: str, monkeypatch: pytest.Mo
     assert str(getattr(load_config(None, {}), name)) == "x"
 
 
+def test_the_time_for_calls_has_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_config(None, {}).catalog_timeout == 60
+    monkeypatch.setenv("ICEPACT_CATALOG_TIMEOUT", "2m")
+    assert load_config(None, {}).catalog_timeout == 120
+    monkeypatch.setenv("ICEPACT_CATALOG_TIMEOUT", "soon")
+    with pytest.raises(BadInput, match="catalog_timeout: 'soon' is not a length of time: write it like 45s"):
+        load_config(None, {})
+
+
 def test_the_uri_of_a_flag_wins_all_the_way_to_the_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYICEBERG_CATALOG__PROD__URI", "https://pyiceberg")
-    found = [catalog_of(load_config(None, {"catalog": "prod"})).properties["uri"]]
+    found = [catalog_of(load_config(None, {"catalog": "prod"}), Policies()).properties["uri"]]
     Path("icepact.yaml").write_text("catalogs: {prod: {uri: 'https://yaml'}}\n")
-    found.append(catalog_of(load_config(None, {"catalog": "prod"})).properties["uri"])
+    found.append(catalog_of(load_config(None, {"catalog": "prod"}), Policies()).properties["uri"])
     monkeypatch.setenv("ICEPACT_CATALOG_URI", "https://variable")
-    found.append(catalog_of(load_config(None, {"catalog": "prod"})).properties["uri"])
+    found.append(catalog_of(load_config(None, {"catalog": "prod"}), Policies()).properties["uri"])
     flags = {"catalog": "prod", "catalog_uri": "https://flag"}
-    found.append(catalog_of(load_config(None, flags)).properties["uri"])
+    found.append(catalog_of(load_config(None, flags), Policies()).properties["uri"])
     assert found == ["https://pyiceberg", "https://yaml", "https://variable", "https://flag"]
 
 
@@ -121,12 +131,42 @@ policy:
     }
 
 
+@pytest.mark.parametrize(
+    ("spark", "python", "daemon"),
+    [
+        ("{}", None, "icepact.execute.rewriters.daemon"),
+        ("{master: 'local[2]'}", None, "icepact.execute.rewriters.daemon"),
+        ("{master: 'spark://host:7077'}", None, None),
+        ("{}", "/usr/bin/python3", None),
+        ("{conf: {spark.pyspark.python: /usr/bin/python3}}", None, None),
+        ("{conf: {spark.python.daemon.module: mine}}", None, "mine"),
+    ],
+)
+def test_workers_are_forked_with_the_kernel_loaded_where_they_surely_have_it(
+    spark: str, python: str | None, daemon: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if python is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", python)
+    Path("icepact.yaml").write_text(f"spark: {spark}\n")
+    assert spark_settings(load_config(None, {})).get("spark.python.daemon.module") == daemon
+
+
+def test_it_is_read_as_policy_files_are() -> None:
+    """As YAML 1.2 has it: off is a word. JSON may have comments."""
+    Path("icepact.yaml").write_text("policy: {verify: off, codec: zstd}\n")
+    assert load_config(None, {}).policy.verify is Proofs.OFF
+    Path("config.json").write_text('// ours\n{"warehouse": "file:///wh", /* later:\n*/ "policy": {"max_files": 5}}\n')
+    config = load_config("config.json", {})
+    assert (config.warehouse, config.policy.max_files) == ("file:///wh", 5)
+
+
 def test_variables_are_filled_in_wherever_there_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", SECRET)
     Path("icepact.yaml").write_text("catalogs: {prod: {uri: 'https://x', token: 'Bearer ${TOKEN}', n: 5}}\n")
     assert load_config(None, {}).catalogs["prod"]["token"] == f"Bearer {SECRET}"
     assert refusal("catalogs: {prod: {token: '${NOPE}'}}\n") == (
-        "configuration icepact.yaml: the environment variable NOPE is not set"
+        "icepact.yaml:1: catalogs.prod.token: the environment variable NOPE is not set"
     )
 
 
@@ -136,46 +176,63 @@ def test_variables_are_filled_in_wherever_there_is_text(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("catalogs: [", "configuration icepact.yaml is not YAML (line 1): "),
-        (f"catalog: a\n{SECRET}\nb: c\n", "configuration icepact.yaml is not YAML (line 3): "),
-        ("\x00", "configuration icepact.yaml is not YAML: broken"),
+        ("catalogs: [", "icepact.yaml:1: this is not YAML: "),
+        (f"catalog: a\n{SECRET}\nb: c\n", "icepact.yaml:3: this is not YAML: "),
+        ("\x00", "icepact.yaml:1: this is not YAML: it is broken"),
         (b"\xff\xfe\xfa", "configuration icepact.yaml cannot be read: it is not UTF-8 text"),
-        (f"catalogs: {{prod: {{token: *{SECRET}}}}}", "configuration icepact.yaml is not YAML (line 1): "),
-        (f"catalogs: {{prod: {{token: !{SECRET} x}}}}", "configuration icepact.yaml is not YAML (line 1): "),
-        (f"catalogs: {{prod: {{token: %{SECRET}}}}}", "configuration icepact.yaml is not YAML (line 1): "),
-        (f'catalogs: {{prod: {{token: "\\{SECRET}"}}}}', "configuration icepact.yaml is not YAML (line 1): "),
+        (f"catalogs: {{prod: {{token: *{SECRET}}}}}", "icepact.yaml:1: this is not YAML: "),
+        (f"catalogs: {{prod: {{token: !{SECRET} x}}}}", "icepact.yaml:1: this is not YAML: "),
+        (f"catalogs: {{prod: {{token: %{SECRET}}}}}", "icepact.yaml:1: this is not YAML: "),
+        (f'catalogs: {{prod: {{token: "\\{SECRET}"}}}}', "icepact.yaml:1: this is not YAML: "),
         (
             f"- {SECRET}\n",
-            "configuration icepact.yaml must be a mapping with keys such as catalogs, spark, policy",
+            "icepact.yaml:1: this must be a mapping with keys such as catalogs, spark, policy",
         ),
-        (f"polcy: {SECRET}\n", "icepact.yaml: polcy: unknown key; there is: catalog, catalog_uri, "),
-        (f"spark: {{masters: {SECRET}}}\n", "icepact.yaml: spark.masters: unknown key; there is: master, conf"),
-        ("budgets: {fleat: {}}\n", "icepact.yaml: budgets.fleat: unknown key; there is: fleet, namespaces"),
+        (
+            f"polcy: {SECRET}\n",
+            "icepact.yaml:1: polcy: unknown key; did you mean policy?",
+        ),
+        (
+            f"spark: {{masters: {SECRET}}}\n",
+            "icepact.yaml:1: spark.masters: unknown key; did you mean master?",
+        ),
+        (
+            "budgets: {fleat: {}}\n",
+            "icepact.yaml:1: budgets.fleat: unknown key; did you mean fleet?",
+        ),
         (
             "budgets: {namespaces: {db: {max_cost: 1}}}\n",
-            "icepact.yaml: budgets.namespaces.db.max_cost: unknown key; there is: max_cost_per_hour, ",
+            "icepact.yaml:1: budgets.namespaces.db.max_cost: unknown key; did you mean max_cost_per_hour?",
         ),
         (
             "budgets: {fleet: {max_cost_per_hour: -1}}\n",
-            "icepact.yaml: budgets.fleet.max_cost_per_hour: Input should be greater than 0",
+            "icepact.yaml:1: budgets.fleet.max_cost_per_hour: it must be above 0",
         ),
         (
             "budgets: {namespaces: {db: {max_bytes_per_hour: 0}}}\n",
-            "icepact.yaml: budgets.namespaces.db.max_bytes_per_hour: 0 is not a size: it must be above zero",
+            "icepact.yaml:1: budgets.namespaces.db.max_bytes_per_hour: 0 is not a size: it must be above zero",
         ),
-        (f"catalogs: {{prod: {SECRET}}}\n", "icepact.yaml: catalogs.prod: Input should be a valid dictionary"),
+        (f"catalogs: {{prod: {SECRET}}}\n", "icepact.yaml:1: catalogs.prod: a mapping is wanted"),
         (
             f"catalogs: {{prod: {{token: [{SECRET}]}}}}\n",
-            "icepact.yaml: catalogs.prod.token: Input should be a valid string",
+            "icepact.yaml:1: catalogs.prod.token: a text is wanted",
         ),
-        (f"catalogs: {SECRET}\n", "icepact.yaml: catalogs: Input should be a valid dictionary"),
-        (f"catalog: [{SECRET}]\n", "icepact.yaml: catalog: Input should be a valid string"),
-        ("policy: {target_file_size: huge}\n", "icepact.yaml: policy.target_file_size: 'huge' is not a size: write it"),
-        ("policy: {strategy: magic}\n", "icepact.yaml: policy.strategy: unknown strategy; there is: small-files"),
-        ("policy: {max_files: -1}\n", "icepact.yaml: policy.max_files: Input should be greater than or equal to 1"),
-        ("policy: {target: 5}\n", "icepact.yaml: policy: unknown option 'target': it is one of strategy, "),
-        ("policy: {1: 5, x: 6}\n", "icepact.yaml: policy: unknown option 1: it is one of strategy, "),
-        ("1: 5\n", "icepact.yaml: "),
+        (f"catalogs: {SECRET}\n", "icepact.yaml:1: catalogs: a mapping is wanted"),
+        (f"catalog: [{SECRET}]\n", "icepact.yaml:1: catalog: a text is wanted"),
+        (
+            "policy: {target_file_size: huge}\n",
+            "icepact.yaml:1: policy.target_file_size: 'huge' is not a size",
+        ),
+        ("policy: {strategy: magic}\n", "icepact.yaml:1: policy.strategy: unknown strategy; there is: small-files"),
+        ("policy: {max_files: -1}\n", "icepact.yaml:1: policy.max_files: it must be at least 1"),
+        (
+            "policy: {target: 5}\n",
+            "icepact.yaml:1: policy.target: unknown option; did you mean target_file_size?",
+        ),
+        ("policy: {1: 5, x: 6}\n", "icepact.yaml:1: policy.1: unknown option; there is: strategy, "),
+        ("1: 5\n", "icepact.yaml:1: 1: unknown key; "),
+        ("catalog: a\n---\ncatalog: b\n", "icepact.yaml:3: a configuration is one document"),
+        ("catalog: a\n\ncatalog: b\n", "icepact.yaml:3: catalog: given twice, first in line 1"),
     ],
 )
 def test_one_line_without_the_secret(text: str | bytes, message: str) -> None:
@@ -216,6 +273,57 @@ def test_without_a_policy_file_only_the_configuration_speaks() -> None:
     assert policies_of(load_config(None, {})) == Policies(configuration=Options(max_files=1))
 
 
+def resource(catalog: str, name: str = "nightly") -> str:
+    """A custom resource for all tables of a database."""
+    kind = f"apiVersion: compaction.io/v1\nkind: CompactionPolicy\nmetadata: {{name: {name}}}\n"
+    return f"---\n{kind}spec:\n  catalog: {{database: db, {catalog}}}\n"
+
+
+def catalog_for(resources: str, settings: dict[str, Any]) -> Catalog:
+    """The catalog that is used for a policy file."""
+    return catalog_of(Config.model_validate(settings), parse_policies(resources, "lake.yaml"))
+
+
+def test_the_catalog_of_a_resource_is_used_if_no_other_is_named(tmp_path: Path) -> None:
+    found = catalog_for(resource(f"type: rest, uri: 'https://{SECRET}', warehouse: lake") * 2, {})
+    assert {key: found.properties[key] for key in ("type", "uri", "warehouse")} == {
+        "type": "rest",
+        "uri": f"https://{SECRET}",
+        "warehouse": "lake",
+    }
+    prod = {"catalogs": {"prod": {"uri": "https://prod"}, "test": {"uri": "https://test"}}}
+    assert catalog_for(resource("type: rest, name: test"), prod).name == "test"
+    assert catalog_for(resource("type: glue, name: raw, warehouse: 's3://x'"), {}).properties["type"] == "glue"
+    local = catalog_for(resource("type: sql, uri: 'sqlite:///wh/c.db'"), {"catalog_uri": "sqlite:///wh/c.db"})
+    assert local.properties["uri"] == f"jdbc:sqlite:{tmp_path}/wh/c.db"
+    assert catalog_for(resource("type: jdbc, warehouse: wh"), {"warehouse": "wh"}).embedded == tmp_path / "wh"
+
+
+@pytest.mark.parametrize(
+    ("resources", "settings", "message"),
+    [
+        (resource("type: rest"), {"warehouse": "wh"}, "lake.yaml:6: type: this resource is about another catalog than"),
+        (resource(f"type: rest, uri: 'https://{SECRET}'"), {"catalog_uri": "https://b"}, "lake.yaml:6: uri: this"),
+        (resource("type: jdbc, warehouse: x"), {"warehouse": "wh"}, "lake.yaml:6: warehouse: this resource is about"),
+        (resource("type: rest"), {}, "lake.yaml:6: catalog 'local' of type rest has no uri"),
+        (
+            resource("type: rest, uri: 'https://a'") + resource("type: rest, uri: 'https://b'", "other"),
+            {},
+            "lake.yaml:12: another catalog than in lake.yaml:6: name one with --catalog",
+        ),
+    ],
+)
+def test_a_resource_about_another_catalog_is_refused(resources: str, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        catalog_for(resources, settings)
+    assert str(refused.value).startswith(message)
+    assert SECRET not in str(refused.value)
+
+
+def test_a_resource_for_a_catalog_of_another_name_is_no_business_of_this_one() -> None:
+    assert catalog_for(resource("type: rest, name: prod"), {"warehouse": "wh"}).name == "local"
+
+
 @pytest.mark.parametrize(
     ("content", "reason"), [(None, "No such file or directory"), (b"\xff\xfe\xfa", "it is not UTF-8 text")]
 )
@@ -233,7 +341,7 @@ def test_a_policy_file_that_cannot_be_read(content: bytes | None, reason: str) -
 def recorded_in(folder: Path, settings: dict[str, Any]) -> bool:
     """Whether a run is recorded below this folder."""
     config = Config.model_validate(settings)
-    store_of(config, catalog_of(config)).begin(run_record("r1", status=Status.RUNNING))
+    store_of(config, catalog_of(config, Policies())).begin(run_record("r1", status=Status.RUNNING))
     return [path.name for path in folder.glob("*.db")] == ["icepact.db"]
 
 

@@ -87,7 +87,7 @@ def test_work_that_saves_less_than_it_costs_is_refused(options: dict[str, Any], 
 def test_predicted_money_goes_before_seconds() -> None:
     assert judged(prospect(money=0.001)).price == 0.001
     verdict = judged(prospect(money=50.0))
-    assert verdict.reason == "not worth it: scans would save 0.0032 in 7 d, and it costs 50.00"
+    assert verdict.reason == "not worth it: scans would save 0.0032 in 7 days, and it costs 50.00"
 
 
 # -- waiting ------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def test_a_hot_place_waits_until_scans_pay_twice_what_waiting_spares() -> None:
     assert not verdict.worth
     assert verdict.reason == (
         "worth more later: as many files will have come again in about 59 min, and waiting spares 0.00099, "
-        "while scans pay 1.9e-05 (about 100 files an hour arrive)"
+        "while scans pay 0.000019 (about 100 files an hour arrive)"
     )
     assert judged(prospect(place=place(), money=0.001)).worth
     assert judged(prospect(place=hot, money=0.001), scans_per_day=100_000).worth
@@ -129,7 +129,7 @@ def test_silence_cools_a_place_down() -> None:
 def test_readers_must_not_lose_their_tasks() -> None:
     """100 files of 1 MB are four tasks, each opening 25; one file of 100 MB is one task that decodes it all."""
     verdict = judged(prospect(other_tasks=0))
-    assert verdict.reason == "scans would be slower: 1 instead of 4 tasks for 8 cores, 1 s instead of 0.6 s"
+    assert verdict.reason == "scans would be slower: 1 instead of 4 tasks for 8 cores, 1.0 s instead of 0.6 s"
     assert judged(prospect(other_tasks=0), reader_parallelism=1).worth
     assert judged(prospect(other_tasks=8)).worth
 

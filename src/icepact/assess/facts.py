@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from icepact.assess.overlap import overlaps
-from icepact.model.census import Tally
 from icepact.model.health import Facts, Overlap
 from icepact.model.table import DeleteKind
+from icepact.model.tally import Tally
 
 
 def counted_facts(tally: Tally, threshold: int) -> list[Facts]:

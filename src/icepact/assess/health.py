@@ -9,12 +9,13 @@ import numpy as np
 from icepact.assess.facts import counted_facts
 from icepact.assess.places import places
 from icepact.assess.signals import score
-from icepact.model.census import Census, Tally, order_of
+from icepact.model.census import Census, order_of
 from icepact.model.health import Facts, Health, Overlap, PartitionHealth, Place
 from icepact.model.histogram import Histogram
 from icepact.model.looked import Clocks, Looked
 from icepact.model.policy import Policy
 from icepact.model.table import DeleteKind, Key, Pinned
+from icepact.model.tally import Tally
 
 
 def assess(census: Census, policy: Policy, *, clocks: Clocks | None = None, before: Looked | None = None) -> Health:
@@ -39,7 +40,8 @@ def assess(census: Census, policy: Policy, *, clocks: Clocks | None = None, befo
 
 def _changed(before: Looked, census: Census, policy: Policy, clocks: Clocks) -> frozenset[Key] | None:
     """Partitions that may not be as they were; null if that can be any."""
-    if (before.policy, before.clocks, _ground(before.census)) != (policy, clocks, _ground(census)):
+    asked = (before.policy.without_budgets, before.clocks)
+    if asked != (policy.without_budgets, clocks) or _ground(before.census) != _ground(census):
         return None
     if list(before.census.pin.moments) != list(census.pin.moments[: len(before.census.pin.moments)]):
         return None  # snapshots have expired: of some files it is not known any more when they came

@@ -8,12 +8,13 @@ import numpy as np
 from pydantic_core import from_json
 
 from icepact.assess.facts import counted_facts
-from icepact.model.census import NEVER, Census, Flags, Ints, Tally
+from icepact.model.census import NEVER, Census, Flags, Ints
 from icepact.model.health import Place
 from icepact.model.looked import Clocks
 from icepact.model.plan import OLD_SPECS
 from icepact.model.policy import Policy
 from icepact.model.table import Key, LastRun, Pinned, SpecField
+from icepact.model.tally import Tally
 
 
 def places(census: Census, policy: Policy, clocks: Clocks) -> list[Place]:

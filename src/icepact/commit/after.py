@@ -17,6 +17,8 @@ class _Found(NamedTuple):
     off: int
     """By how much the number of records differs from what it should be."""
     parent: int | None
+    missing: frozenset[str]
+    """New files that are not on storage."""
 
 
 def told(deletes: Iterable[DeleteFile], *, since: int) -> str:
@@ -31,26 +33,21 @@ def check_after(
     attempt: Attempt,
     snapshot_id: int,
     *,
+    missing: Callable[[], frozenset[str]],
     stop: Callable[[str], None],
 ) -> None:
     """Raises CommitBroken if a commit did something else than it should; it is rolled back if nothing came since.
 
-    Needs nothing but the attempt as it was recorded: whoever finds out that it landed can do this. `stop` hears what is
-    wrong before anything is rolled back: whoever dies then must have been heard.
+    Needs nothing but the attempt as it was recorded: whoever finds out that it landed can do this. `missing` tells
+    which new files are not on storage: a removal of orphans may take some while the commit is under way. `stop` hears
+    what is wrong before anything is rolled back: whoever dies then must have been heard.
     """
     if not attempt.deletes:  # of an older version, which did not write down what to check
         return
-    found = _read(table, attempt, snapshot_id)
-    if found.deletes == attempt.deletes and not found.off:
+    found = _read(table, attempt, snapshot_id, missing)
+    what = _wrong(attempt, found)
+    if what is None:
         return
-    wanted, live = attempt.deletes.partition(":")[0], found.deletes.partition(":")[0]
-    what = (
-        f"the row count is off by {found.off}"
-        if found.off
-        else f"{wanted} deletes should be live after the pin and {live} are"
-        if wanted != live
-        else "other deletes are live than should be"
-    )
     broken = f"{what} since the commit of snapshot {snapshot_id}"
     stop(broken)
     back = found.parent is not None and roll_back(table, branch, bad=snapshot_id, good=found.parent)
@@ -64,7 +61,20 @@ def check_after(
     )
 
 
-def _read(table: IcebergTable, attempt: Attempt, snapshot_id: int) -> _Found:
+def _wrong(attempt: Attempt, found: _Found) -> str | None:
+    wanted, live = attempt.deletes.partition(":")[0], found.deletes.partition(":")[0]
+    if found.off:
+        return f"the row count is off by {found.off}"
+    if wanted != live:
+        return f"{wanted} deletes should be live and {live} are"
+    if found.deletes != attempt.deletes:
+        return "other deletes are live than should be"
+    if found.missing:
+        return f"{len(found.missing)} of the new files are not on storage, first {min(found.missing)},"
+    return None
+
+
+def _read(table: IcebergTable, attempt: Attempt, snapshot_id: int, missing: Callable[[], frozenset[str]]) -> _Found:
     try:
         parent = table.parent_of(snapshot_id)
         before = table.total_rows(parent) if parent is not None and table.has_snapshot(parent) else None
@@ -73,6 +83,7 @@ def _read(table: IcebergTable, attempt: Attempt, snapshot_id: int) -> _Found:
             deletes=told(table.deletes_of(snapshot_id), since=attempt.deletes_since),
             off=0 if before is None or after is None else after - before - attempt.added_rows,
             parent=parent,
+            missing=missing(),
         )
     except Exception as error:
         raise CommitUnknown(f"snapshot {snapshot_id} landed, but cannot be checked: {error_line(error)}") from error

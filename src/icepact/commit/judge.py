@@ -16,6 +16,7 @@ class Answer(StrEnum):
     CLEAN = "clean"
     LATE = "late"
     REPLAN = "re-plan"
+    VANISHED = "its new files vanished"
     SUPERSEDED = "superseded"
     REFUSED = "refused"
 
@@ -27,7 +28,25 @@ class Pinned:
     path: str
     deletes: DeleteKeys
     """What applied to it then."""
-    has_row_ids: bool
+    sequence_number: int
+    """Data sequence number: after a rollback and a cherry-pick, the same file has another one."""
+    first_row_id: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pin:
+    """What the inputs of a commit were read at, and what its outputs hold."""
+
+    sequence_number: int
+    """Of the snapshot that was read."""
+    version: int
+    """The table's format version then."""
+    interpretation: str | None
+    """How all of it was read; null if not in one way."""
+    columns: frozenset[int]
+    """Field ids that the outputs hold."""
+    in_history: bool
+    """Whether the head was reached from that snapshot, and not around it by a rollback."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +55,8 @@ class Verdict:
 
     answer: Answer
     reason: str = ""
+    missing: frozenset[str] = frozenset()
+    """Outputs that are not on storage any more."""
 
 
 def pinned_inputs(files: Sequence[DataFile], deletes: Sequence[DeleteFile]) -> list[Pinned]:
@@ -44,7 +65,8 @@ def pinned_inputs(files: Sequence[DataFile], deletes: Sequence[DeleteFile]) -> l
         Pinned(
             path=f.path,
             deletes=frozenset(deletes[i].key for i in f.deletes),
-            has_row_ids=f.first_row_id is not None,
+            sequence_number=f.sequence_number,
+            first_row_id=f.first_row_id,
         )
         for f in files
     ]
@@ -52,9 +74,10 @@ def pinned_inputs(files: Sequence[DataFile], deletes: Sequence[DeleteFile]) -> l
 
 def judge(
     inputs: Sequence[Pinned],
+    pin: Pin,
     *,
-    pinned_version: int,
     head_version: int,
+    head_interpretation: str,
     head_files: Sequence[DataFile],
     head_deletes: Sequence[DeleteFile],
 ) -> Verdict:
@@ -67,23 +90,41 @@ def judge(
     twice = sorted(path for path, count in live.items() if count > 1)
     if twice:
         return Verdict(answer=Answer.REFUSED, reason=f"{twice[0]} is live more than once")
-    if pinned_version != head_version:
-        return Verdict(answer=Answer.REPLAN, reason=f"the table went from format {pinned_version} to {head_version}")
+    if pin.version != head_version:
+        return Verdict(answer=Answer.REPLAN, reason=f"the table went from format {pin.version} to {head_version}")
+    if pin.interpretation != head_interpretation:
+        return Verdict(answer=Answer.REPLAN, reason="the table's columns, name mapping or partition specs changed")
     now = {f.path: f for f in head_files if f.path in wanted}
-    return _worst(_judge_input(i, now[i.path], head_deletes) for i in inputs)
+    return _worst(_judge_input(i, now[i.path], pin, head_deletes) for i in inputs)
 
 
-def _judge_input(then: Pinned, now: DataFile, deletes: Sequence[DeleteFile]) -> Verdict:
-    if then.has_row_ids != (now.first_row_id is not None):
+def _judge_input(then: Pinned, now: DataFile, pin: Pin, deletes: Sequence[DeleteFile]) -> Verdict:
+    if then.first_row_id != now.first_row_id:
         return Verdict(answer=Answer.REPLAN, reason=f"row lineage of {then.path} changed")
+    if then.sequence_number != now.sequence_number:
+        return Verdict(answer=Answer.REPLAN, reason=f"{then.path} was taken out of the table and is back")
     attached: Mapping[tuple[str, int | None], DeleteFile] = {deletes[i].key: deletes[i] for i in now.deletes}
     if attached.keys() == then.deletes:
         return Verdict(answer=Answer.CLEAN)
     missing = then.deletes - attached.keys()
     news = [attached[key] for key in attached.keys() - then.deletes]
-    if not missing and all(d.kind is DeleteKind.EQUALITY for d in news):
-        return Verdict(answer=Answer.LATE, reason=f"{len(news)} new equality deletes apply to {then.path}")
-    return Verdict(answer=Answer.REPLAN, reason=f"the deletes that apply to {then.path} changed")
+    if missing or any(d.kind is not DeleteKind.EQUALITY for d in news):
+        return Verdict(answer=Answer.REPLAN, reason=f"the deletes that apply to {then.path} changed")
+    why = _why_not_late(news, pin)
+    if why is not None:
+        return Verdict(answer=Answer.REPLAN, reason=f"new equality deletes apply to {then.path}, and {why}")
+    return Verdict(answer=Answer.LATE, reason=f"{len(news)} new equality deletes apply to {then.path}")
+
+
+def _why_not_late(news: Sequence[DeleteFile], pin: Pin) -> str | None:
+    """Why equality deletes would not do to the outputs, with the pin's sequence number, what they do to the inputs."""
+    if not pin.in_history:
+        return "what was read is not part of the branch's history any more"
+    if any(d.sequence_number <= pin.sequence_number for d in news):
+        return "one is older than what was read: the branch was rolled back"
+    if not all(pin.columns.issuperset(d.equality_ids) for d in news):
+        return "one asks for a column that the new files do not hold"
+    return None
 
 
 def _worst(verdicts: Iterable[Verdict]) -> Verdict:

@@ -5,22 +5,34 @@ which only equality deletes were added meanwhile are late: their outputs keep th
 the news apply to them too. Any other group is given up with its reason, and the others go on.
 """
 
+import logging
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Protocol
 
 from icepact.commit.after import check_after, told
 from icepact.commit.dangling import candidates, dangling, needs_content
-from icepact.commit.judge import Answer, Pinned, Verdict, judge
+from icepact.commit.judge import Answer, Pin, Pinned, Verdict, judge
 from icepact.commit.settle import window
 from icepact.iceberg.java import error_line
-from icepact.iceberg.replace import COMMIT_ID, find_commit, mark_of, replace_files, was_taken_back
+from icepact.iceberg.leftovers import delete_files, strangers, vanished
+from icepact.iceberg.replace import (
+    COMMIT_ID,
+    HistoryCut,
+    Unused,
+    find_commit,
+    manifests_of,
+    mark_of,
+    replace_files,
+    was_taken_back,
+)
 from icepact.iceberg.staging import FileDocument, Staging
 from icepact.iceberg.table import FACT_PREFIX, HeadView, IcebergTable
-from icepact.model.errors import CommitRefused, CommitUnknown, HeadMoved, IcepactError
+from icepact.iceberg.traces import traces
+from icepact.model.errors import CommitRefused, CommitUnknown, HeadMoved, IcepactError, StorageFull
 from icepact.model.run import Attempt, Landed, groups_of, this_process
 from icepact.model.table import DataFile, DeleteFile, DeleteKind
 
@@ -29,6 +41,7 @@ UNANSWERED = 2
 """Attempts without an answer after which another one may be made."""
 FIRST_WAIT = 0.1
 """Seconds before the second attempt; doubles from there."""
+_log = logging.getLogger("icepact")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +64,11 @@ class Ready:
         """Paths of all inputs."""
         return [i.path for i in self.inputs]
 
+    @property
+    def written(self) -> frozenset[str]:
+        """Paths of all outputs."""
+        return frozenset(str(document["file-path"]) for document in self.outputs)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
@@ -63,17 +81,24 @@ class Batch:
     pinned_snapshot: int
     pinned_sequence: int
     pinned_version: int
+    columns: frozenset[int]
+    """Field ids that all outputs hold."""
+    interpretation: str | None
+    """How all inputs were read; null if not in one way."""
     facts: Mapping[str, str]
     """Told in the snapshot's summary; without the prefix."""
     last: frozenset[str]
-    """Groups that the plan still waits for: once all of them are committed, the run is complete. Empty if it will not
-    be, because the plan left something over or a group was given up."""
+    """Groups that the plan waits for: the run is complete with the last of them. Empty if it will not be."""
     earlier: Sequence[int] = ()
     """Sequence numbers of the run's commits so far."""
 
 
 class Journal(Protocol):
     """Hears of every attempt before it is made, and of its end."""
+
+    def now(self) -> datetime:
+        """The time, by a clock that whoever looks at the attempt later goes by, too."""
+        ...
 
     def judged(self) -> None:
         """Groups were compared with the head."""
@@ -113,6 +138,10 @@ class Committed:
         return groups_of(self.landed)
 
 
+class _TakenBack(CommitUnknown):
+    """The commit landed, and somebody took it back."""
+
+
 @dataclass(slots=True)
 class _Attempt:
     """One judgement at one head."""
@@ -134,6 +163,8 @@ class _Attempt:
     """Java's own data files."""
     rewrite: Any = None
     """Java's own commit, not yet made."""
+    unused: Unused | None = None
+    """What Iceberg would have deleted at its end."""
     mark: str = ""
     """Of what it writes."""
     recorded: Attempt | None = None
@@ -143,6 +174,11 @@ class _Attempt:
     def inputs(self) -> frozenset[str]:
         """Paths of everything that is replaced."""
         return frozenset(path for g in self.groups for path in g.paths)
+
+    @property
+    def documents(self) -> list[FileDocument]:
+        """All outputs."""
+        return [document for g in self.groups for document in g.outputs]
 
 
 def commit(
@@ -158,59 +194,151 @@ def commit(
 
     Raises CommitUnknown if the state of the commit cannot be told: then nothing may be deleted.
     """
-    given_up: dict[str, Verdict] = {}
-    landed: list[Landed] = []
-    remaining = list(groups)
-    tries = number = 0
-    why = ""
-    unanswered: list[_Attempt] = []
-    while remaining and tries < ATTEMPTS:
-        for earlier in list(unanswered):
-            snapshot_id = _found(table, batch, earlier)
+    return _Committing(table, staging, batch, groups, journal, sleep).carry_out()
+
+
+class _Committing:
+    """One batch on its way into the table."""
+
+    def __init__(
+        self,
+        table: IcebergTable,
+        staging: Staging,
+        batch: Batch,
+        groups: Sequence[Ready],
+        journal: Journal,
+        sleep: Callable[[float], None],
+    ) -> None:
+        self._table = table
+        self._staging = staging
+        self._batch = batch
+        self._remaining = list(groups)
+        self._journal = journal
+        self._sleep = sleep
+        self._landed: list[Landed] = []
+        self._given_up: dict[str, Verdict] = {}
+        self._ended: list[_Attempt] = []  # not in the table as far as anybody knows
+        self._number = self._tries = self._unanswered = 0
+        self._why = ""  # the last attempt came to nothing
+
+    def carry_out(self) -> Committed:
+        """Try until every group is in the table or given up."""
+        while self._tries < ATTEMPTS:
+            self._look_for_ended()
+            try:
+                attempt = self._next() if self._remaining else None
+            except CommitRefused as error:
+                if not self._unanswered:
+                    raise
+                raise CommitUnknown(f"{self._why}; {error}") from error  # of the one before
+            if attempt is None:
+                break
+            self._make(attempt)
+        self._look_for_ended()
+        if self._unanswered and self._remaining:
+            raise CommitUnknown(self._why)
+        reason = f"not committed in {ATTEMPTS} attempts, the last time because {self._why}"
+        self._given_up |= {g.group_id: Verdict(answer=Answer.REPLAN, reason=reason) for g in self._remaining}
+        return Committed(landed=self._landed, given_up=self._given_up)
+
+    def _look_for_ended(self) -> None:
+        """Commits may turn out to be in the table although nobody said so, or somebody said that they were not."""
+        for attempt in list(self._ended):
+            try:
+                snapshot_id = _sighted(self._table, self._batch, attempt)
+            except _TakenBack as error:
+                self._write_again(attempt, str(error))
+                continue
+            except CommitUnknown:
+                continue
             if snapshot_id is not None:
-                unanswered.remove(earlier)
-                landed.append(_accepted(table, batch, earlier, snapshot_id, journal))
-                remaining = [g for g in remaining if g not in earlier.groups]
-        if not remaining:
-            break
-        attempt = _judge(table, batch, remaining)
-        journal.judged()
-        given_up |= attempt.given_up
-        remaining = [*attempt.groups, *attempt.waiting]
-        if not attempt.groups:
-            break
-        number, tries = number + 1, tries + 1
-        attempt.commit_id = f"{batch.run_id}/{batch.number}/{number}"
-        _prepare(table, staging, batch, attempt)
-        attempt.recorded = _recorded(table, batch, attempt)
-        journal.attempting(attempt.recorded)
+                self._accept(attempt, snapshot_id)
+
+    def _write_again(self, attempt: _Attempt, why: str) -> None:
+        """Files of a snapshot that was taken back are not committed once more: its expiry may delete them."""
+        self._ended.remove(attempt)
+        for group in attempt.groups:
+            self._given_up[group.group_id] = Verdict(answer=Answer.VANISHED, reason=why, missing=group.written)
+        self._without(attempt)
+
+    def _without(self, attempt: _Attempt) -> None:
+        done = {group.group_id for group in attempt.groups}
+        self._remaining = [group for group in self._remaining if group.group_id not in done]
+
+    def _next(self) -> _Attempt | None:
+        """What can be committed at the head as it is now; null if that is nothing."""
+        while self._remaining:
+            attempt = _judge(self._table, self._batch, self._remaining)
+            self._journal.judged()
+            self._given_up |= attempt.given_up
+            self._remaining = [*attempt.groups, *attempt.waiting]
+            if not attempt.groups:
+                return None
+            _prepare(self._table, self._staging, self._batch, attempt)
+            gone = _vanished(self._table, self._batch, attempt)
+            if not gone:
+                return attempt
+            self._given_up |= gone
+            self._remaining = [g for g in self._remaining if g.group_id not in gone]
+        return None
+
+    def _make(self, attempt: _Attempt) -> None:
+        self._number, self._tries = self._number + 1, self._tries + 1
+        attempt.commit_id = f"{self._batch.run_id}/{self._batch.number}/{self._number}"
+        attempt.recorded = _recorded(self._table, attempt, self._journal.now())
+        self._journal.attempting(attempt.recorded)
+        self._ended.append(attempt)
         try:
-            snapshot_id = _try(table, _after(batch, landed), attempt, sleep)
+            snapshot_id = _try(self._table, _after(self._batch, self._landed), attempt, self._journal.now, self._sleep)
         except HeadMoved as error:
-            journal.refused()
-            why = str(error)
-            sleep(FIRST_WAIT * 2 ** (tries - 1) * random.uniform(0.5, 1.5))
-            continue
+            _tidy(self._table, attempt, None)  # as long as it is on record: whoever dies here is tidied up after
+            self._journal.refused()
+            self._why = str(error)
+            self._sleep(FIRST_WAIT * 2 ** (self._tries - 1) * random.uniform(0.5, 1.5))
         except CommitUnknown as error:
             # of two commits that replace the same files one lands at most, so that trying again is safe
-            if len(unanswered) == UNANSWERED:
+            if self._unanswered == UNANSWERED:
                 raise
-            journal.unanswered()
-            unanswered.append(attempt)
-            why = str(error)
-            continue
-        except CommitRefused:
-            journal.refused()
+            self._journal.unanswered()
+            self._unanswered += 1
+            self._why = str(error)
+        except StorageFull:
+            _tidy(self._table, attempt, None)
+            _clear(self._table, attempt)
+            self._journal.refused()
             raise
-        landed.append(_accepted(table, batch, attempt, snapshot_id, journal))
-        remaining, tries = attempt.waiting, 0
-    if unanswered and remaining:
-        raise CommitUnknown(why)
-    for group in remaining:
-        given_up[group.group_id] = Verdict(
-            answer=Answer.REPLAN, reason=f"not committed in {ATTEMPTS} attempts, the last time because {why}"
+        except CommitRefused:
+            self._journal.unanswered()  # an earlier request of it, which a gateway repeated, may still be on its way
+            raise
+        else:
+            self._accept(attempt, snapshot_id)
+            self._tries = 0
+
+    def _accept(self, attempt: _Attempt, snapshot_id: int) -> None:
+        """A commit that is in the table, once it is checked."""
+        assert attempt.recorded is not None
+        table = self._table
+        self._ended.remove(attempt)
+        check_after(
+            table,
+            self._batch.branch,
+            attempt.recorded,
+            snapshot_id,
+            missing=lambda: vanished(table, self._batch.run_id, attempt.documents),
+            stop=self._journal.broken,
         )
-    return Committed(landed=landed, given_up=given_up)
+        landed = Landed(
+            commit_id=attempt.commit_id,
+            snapshot_id=snapshot_id,
+            parent_id=table.parent_of(snapshot_id),
+            sequence_number=table.sequence_number_of(snapshot_id),
+            groups=[g.group_id for g in attempt.groups],
+            delete_files_removed=len(attempt.removed),
+        )
+        _tidy(table, attempt, snapshot_id)
+        self._journal.landed(landed)
+        self._landed.append(landed)
+        self._without(attempt)
 
 
 def _after(batch: Batch, landed: Sequence[Landed]) -> Batch:
@@ -219,38 +347,43 @@ def _after(batch: Batch, landed: Sequence[Landed]) -> Batch:
     return replace(batch, last=batch.last - groups_of(landed), earlier=[*batch.earlier, *numbers])
 
 
-def _accepted(
-    table: IcebergTable,
-    batch: Batch,
-    attempt: _Attempt,
-    snapshot_id: int,
-    journal: Journal,
-) -> Landed:
-    """A commit that is in the table, once it is checked."""
+def _tidy(table: IcebergTable, attempt: _Attempt, landed: int | None) -> None:
+    """Delete manifests that were written for nothing; all of them if the attempt did not land. No harm if it fails."""
+    try:
+        unused = attempt.unused.paths() if attempt.unused else []
+        if unused:
+            needed = frozenset[str]() if landed is None else manifests_of(table, landed)
+            delete_files(table, strangers(unused, needed))
+    except Exception as error:
+        _log.warning("manifests of commit %s could not be deleted: %s", attempt.commit_id, error_line(error))
+
+
+def _clear(table: IcebergTable, attempt: _Attempt) -> None:
+    """Delete what an attempt wrote before storage was full: Iceberg does not even name it. No harm if it fails."""
     assert attempt.recorded is not None
-    check_after(table, batch.branch, attempt.recorded, snapshot_id, stop=journal.broken)
-    landed = Landed(
-        commit_id=attempt.commit_id,
-        snapshot_id=snapshot_id,
-        parent_id=table.parent_of(snapshot_id),
-        sequence_number=table.sequence_number_of(snapshot_id),
-        groups=[g.group_id for g in attempt.groups],
-        delete_files_removed=len(attempt.removed),
-    )
-    journal.landed(landed)
-    return landed
+    try:
+        delete_files(table, list(traces(table, [attempt.recorded], lost=[attempt.commit_id])))
+    except Exception as error:
+        _log.warning("leftovers of commit %s could not be deleted: %s", attempt.commit_id, error_line(error))
 
 
 def _judge(table: IcebergTable, batch: Batch, groups: Sequence[Ready]) -> _Attempt:
     """Judge every group at the head. No attempt is under way, so whatever goes wrong here, nothing landed."""
     try:
         view = table.view(batch.branch, [path for g in groups for path in g.paths])
+        pin = Pin(
+            sequence_number=batch.pinned_sequence,
+            version=batch.pinned_version,
+            columns=batch.columns,
+            interpretation=batch.interpretation,
+            in_history=bool(view.snapshot_id) and table.is_ancestor(batch.pinned_snapshot, of=view.snapshot_id),
+        )
     except Exception as error:
         raise CommitRefused(f"the head of {table.name} cannot be read: {error_line(error)}") from error
     attempt = _Attempt(view=view)
     clean: list[Ready] = []
     late: dict[str, tuple[Ready, Verdict]] = {}
-    for group, verdict in judged(view, groups, pinned_version=batch.pinned_version):
+    for group, verdict in judged(view, groups, pin):
         match verdict.answer:
             case Answer.CLEAN:
                 clean.append(group)
@@ -270,7 +403,7 @@ def _judge(table: IcebergTable, batch: Batch, groups: Sequence[Ready]) -> _Attem
     return attempt
 
 
-def judged(view: HeadView, groups: Sequence[Ready], *, pinned_version: int) -> list[tuple[Ready, Verdict]]:
+def judged(view: HeadView, groups: Sequence[Ready], pin: Pin) -> list[tuple[Ready, Verdict]]:
     """Every group with what is to be said of it at the head."""
     live: dict[str, list[DataFile]] = {}
     for file in view.files:
@@ -280,8 +413,9 @@ def judged(view: HeadView, groups: Sequence[Ready], *, pinned_version: int) -> l
             group,
             judge(
                 group.inputs,
-                pinned_version=pinned_version,
+                pin,
                 head_version=view.format_version,
+                head_interpretation=view.interpretation,
                 head_files=[file for path in group.paths for file in live.get(path, ())],
                 head_deletes=view.deletes,
             ),
@@ -313,8 +447,9 @@ def _prepare(table: IcebergTable, staging: Staging, batch: Batch, attempt: _Atte
     try:
         keep_after = batch.pinned_sequence if attempt.late else None
         attempt.dangling = _dangling(table, view, inputs, keep_after=keep_after)
-        attempt.outputs = staging.java_files([document for g in attempt.groups for document in g.outputs])
+        attempt.outputs = staging.java_files(attempt.documents)
         attempt.rewrite = table.table.newRewrite()
+        attempt.unused = Unused(table.java, attempt.rewrite)
         attempt.mark = mark_of(table, attempt.rewrite)
     except IcepactError:
         raise
@@ -323,14 +458,29 @@ def _prepare(table: IcebergTable, staging: Staging, batch: Batch, attempt: _Atte
     attempt.removed = {d.key for d in attempt.dangling} | {d.key for d in view.deletes if d.referenced in inputs}
 
 
-def _recorded(table: IcebergTable, batch: Batch, attempt: _Attempt) -> Attempt:
+def _vanished(table: IcebergTable, batch: Batch, attempt: _Attempt) -> dict[str, Verdict]:
+    """Groups whose outputs somebody's removal of orphans took, as no snapshot has them yet: the last look at them."""
+    try:
+        gone = vanished(table, batch.run_id, attempt.documents)
+    except Exception as error:
+        raise CommitRefused(f"the new files of {table.name} cannot be looked at: {error_line(error)}") from error
+    found = {}
+    for group in attempt.groups:
+        missing = gone & group.written
+        if missing:
+            reason = f"{len(missing)} of its new files are not on storage any more, first {min(missing)}"
+            found[group.group_id] = Verdict(answer=Answer.VANISHED, reason=reason, missing=missing)
+    return found
+
+
+def _recorded(table: IcebergTable, attempt: _Attempt, now: datetime) -> Attempt:
     """The attempt as it is written down, with all that is needed to check it later."""
     stay = [d for d in attempt.view.deletes if d.key not in attempt.removed]
-    since = _needed_since(batch, attempt, stay)
-    now = datetime.now(UTC)
+    since = _needed_since(attempt) if stay else 0
     return Attempt(
         commit_id=attempt.commit_id,
         head=attempt.view.snapshot_id,
+        head_sequence=attempt.view.sequence_number,
         groups=[g.group_id for g in attempt.groups],
         started_at=now,
         until=now + window(table.properties),
@@ -342,25 +492,27 @@ def _recorded(table: IcebergTable, batch: Batch, attempt: _Attempt) -> Attempt:
     )
 
 
-def _needed_since(batch: Batch, attempt: _Attempt, stay: Sequence[DeleteFile]) -> int:
-    """From which sequence number on a commit must not lose a delete: what came after the pin, except what is older
-    than every data file once it has landed. That applies to nothing, and Iceberg may drop it."""
-    since = batch.pinned_sequence + 1
-    if attempt.late or all(d.sequence_number < since for d in stay):
-        return since
-    inputs, view = attempt.inputs, attempt.view
-    numbers = [f.sequence_number for f in view.files if f.path not in inputs]
-    elsewhere = view.oldest_elsewhere()
-    return max(since, min([*numbers, view.sequence_number + 1 if elsewhere is None else elsewhere]))
+def _needed_since(attempt: _Attempt) -> int:
+    """From which sequence number on a commit must not lose a delete: what is older than every data file that stays
+    applies to nothing, and Iceberg may drop it."""
+    view = attempt.view
+    oldest = view.oldest_without(attempt.inputs)
+    return view.sequence_number + 1 if oldest is None else oldest
 
 
-def _try(table: IcebergTable, batch: Batch, attempt: _Attempt, sleep: Callable[[float], None]) -> int:
-    """One attempt; returns the new snapshot. HeadMoved and CommitRefused mean that it certainly did not land."""
+def _try(
+    table: IcebergTable,
+    batch: Batch,
+    attempt: _Attempt,
+    now: Callable[[], datetime],
+    sleep: Callable[[float], None],
+) -> int:
+    """One attempt; returns the new snapshot. HeadMoved and CommitRefused mean that it is not in the table."""
     try:
-        return _replace(table, batch, attempt)
-    except (HeadMoved, CommitRefused):
+        return _replace(table, batch, attempt, now)
+    except (HeadMoved, CommitRefused, StorageFull):
         # a catalog that lost its own answer may report a conflict with itself, or a token that has expired since: look
-        found = _found(table, batch, attempt)
+        found = _sighted(table, batch, attempt)
         if found is None:
             raise
         return found
@@ -371,19 +523,23 @@ def _try(table: IcebergTable, batch: Batch, attempt: _Attempt, sleep: Callable[[
         return found
 
 
-def _found(table: IcebergTable, batch: Batch, attempt: _Attempt) -> int | None:
+def _sighted(table: IcebergTable, batch: Batch, attempt: _Attempt) -> int | None:
+    """The snapshot that an attempt has become; null if it is not in the table, CommitUnknown if nobody can tell."""
     try:
         found = find_commit(table, batch.branch, attempt.commit_id, since=attempt.view.snapshot_id)
         back = found is None and was_taken_back(table, attempt.commit_id, since=attempt.view.snapshot_id)
+    except HistoryCut as error:
+        raise CommitUnknown(f"it may have landed and expired: {error}") from error
     except Exception as error:
-        raise CommitUnknown(f"refused, but the table cannot be read: {error_line(error)}") from error
+        raise CommitUnknown(f"the table cannot be read: {error_line(error)}") from error
     if back:
-        raise CommitUnknown("it landed, and somebody rolled it back at once")
+        raise _TakenBack("it landed, and somebody rolled it back at once")
     return found
 
 
-def _replace(table: IcebergTable, batch: Batch, attempt: _Attempt) -> int:
-    groups = attempt.groups
+def _replace(table: IcebergTable, batch: Batch, attempt: _Attempt, now: Callable[[], datetime]) -> int:
+    assert attempt.recorded is not None
+    groups, until = attempt.groups, attempt.recorded.until
     sums = [g.row_sum for g in groups]
     facts = {
         **batch.facts,
@@ -400,12 +556,13 @@ def _replace(table: IcebergTable, batch: Batch, attempt: _Attempt) -> int:
         attempt.view,
         attempt.rewrite,
         branch=batch.branch,
-        pinned=batch.pinned_snapshot,
         inputs=sorted(attempt.inputs),
         outputs=attempt.outputs,
+        written=frozenset().union(*(g.written for g in groups)),
         dangling=[d.path for d in attempt.dangling],
         sequence=batch.pinned_sequence if attempt.late else None,
         facts={COMMIT_ID: attempt.commit_id, **{FACT_PREFIX + k: v for k, v in facts.items()}},
+        in_time=lambda: until is None or now() <= until,
     )
 
 

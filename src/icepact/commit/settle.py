@@ -1,11 +1,11 @@
 """What became of a commit that nobody saw the end of."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from icepact.iceberg.leftovers import referenced
-from icepact.iceberg.replace import appends_only_since, find_commit, was_taken_back
+from icepact.iceberg.replace import HistoryCut, find_commit, may_still_land, was_taken_back
 from icepact.iceberg.table import IcebergTable
 from icepact.model.run import Attempt, Landed, groups_of
 
@@ -25,6 +25,7 @@ class Settled(StrEnum):
     MOVED = "the table has moved on from where it could land, but somebody might roll it back"
     GONE = "whoever made it is gone, but it might still be on its way"
     UNKNOWN = "it may still land"
+    BEHIND = "the table is seen here as it was before that: this may not be the catalog that the run knew"
 
 
 def settle(
@@ -48,7 +49,10 @@ def settle(
 
 
 def _by_id(table: IcebergTable, attempt: Attempt, branch: str) -> Landed | Settled | None:
-    snapshot_id = find_commit(table, branch, attempt.commit_id, since=attempt.head)
+    try:
+        snapshot_id = find_commit(table, branch, attempt.commit_id, since=attempt.head)
+    except HistoryCut:
+        snapshot_id = None  # it may have expired: its files tell
     if snapshot_id is None:
         back = was_taken_back(table, attempt.commit_id, since=attempt.head)
         return Settled.TAKEN_BACK if back else None
@@ -71,7 +75,9 @@ def _otherwise(
         return Landed(
             commit_id=attempt.commit_id, snapshot_id=EXPIRED, parent_id=None, sequence_number=0, groups=groups
         )
-    if not appends_only_since(table, branch, attempt.head):
+    if table.last_sequence_number < attempt.head_sequence:
+        return Settled.BEHIND
+    if not may_still_land(table, branch, attempt.head):
         return Settled.MOVED
     gone = attempt.ended or (attempt.maker is not None and attempt.maker.gone)
     return Settled.GONE if gone else Settled.UNKNOWN
@@ -84,9 +90,9 @@ def window(properties: Mapping[str, str]) -> timedelta:
     return max(COMMIT_WINDOW, timedelta(seconds=seconds) + COMMIT_WINDOW / 7)
 
 
-def over(settled: Settled, attempt: Attempt, now: datetime | None = None) -> bool:
+def over(settled: Settled, attempt: Attempt, now: datetime) -> bool:
     """Whether it is certain that an attempt will not land any more."""
     if settled is Settled.TAKEN_BACK:
         return True
     until = attempt.until or attempt.started_at + COMMIT_WINDOW
-    return settled is not Settled.UNKNOWN and (now or datetime.now(UTC)) > until
+    return settled not in (Settled.UNKNOWN, Settled.BEHIND) and now > until

@@ -1,7 +1,9 @@
-"""Files that people ask for: refused before the work begins if they cannot be written; written whole or not at all."""
+"""What people ask for: stdout; and files, refused before the work begins if they cannot be written, and written whole
+or not at all."""
 
+import io
 import os
-import secrets
+import sys
 from pathlib import Path
 
 from icepact.model.errors import BadInput
@@ -22,7 +24,7 @@ def file_to_write(path: str | os.PathLike[str]) -> Path:
 def write_file(file: Path, content: str) -> None:
     """Write it, or say in one line why that was not possible; what was there before stays until all is written."""
     real = file.resolve()
-    part = real.with_name(f"{real.name}.{secrets.token_hex(4)}.part")
+    part = real.with_name(f"{real.name}.{os.urandom(4).hex()}.part")
     try:
         if (real.exists() and not real.is_file()) or not os.access(real.parent, os.W_OK):
             real.write_text(content, encoding="utf-8")  # a pipe or a terminal, or nothing may be put beside it
@@ -34,3 +36,32 @@ def write_file(file: Path, content: str) -> None:
             part.unlink(missing_ok=True)
     except OSError as error:
         raise BadInput(f"{str(file)!r} cannot be written: {error.strerror}") from None
+
+
+class _Unread(io.TextIOWrapper):
+    """Stdout that somebody may stop reading, as `head` does: the rest goes nowhere, and that is no error."""
+
+    def write(self, text: str, /) -> int:
+        """As ever, while somebody reads."""
+        try:
+            return super().write(text)
+        except BrokenPipeError:
+            self._stop()
+            return len(text)
+
+    def flush(self) -> None:
+        """As ever, while somebody reads."""
+        try:
+            super().flush()
+        except BrokenPipeError:
+            self._stop()
+
+    def _stop(self) -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+
+
+def let_stdout_be_closed() -> None:
+    """From now on it is no error if nobody reads stdout to its end; other pipes break as ever."""
+    if sys.stdout is sys.__stdout__ and isinstance(sys.stdout, io.TextIOWrapper):
+        encoding, errors, by_line = sys.stdout.encoding, sys.stdout.errors, sys.stdout.line_buffering
+        sys.stdout = _Unread(sys.stdout.detach(), encoding, errors, line_buffering=by_line)

@@ -7,62 +7,43 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import ValidationError
 
-from icepact.iceberg.catalogs import choose_catalog
-from icepact.model.config import Allowance, Budgets, Catalog, Config, SparkSettings
+from icepact.iceberg.catalogs import choose_catalog, told_properties
+from icepact.model.config import Catalog, Config
 from icepact.model.errors import BadInput
-from icepact.model.policies import Policies
+from icepact.model.marked import Document, read_documents
+from icepact.model.policies import CatalogWish, Policies
 from icepact.model.policy_file import parse_policies
-from icepact.model.prices import Prices
+from icepact.model.validation import complaint, place_of, show_path
 from icepact.record.store import RecordStore
 
 CONFIG_FILE = "icepact.yaml"
 HISTORY_FILE = "icepact.db"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-_QUOTED = re.compile(r"(['\"]).*?\1")
-"""What YAML quotes from the file in its messages: a password that starts with * or ! is taken for a name."""
-_FROM_ENVIRONMENT = ("catalog", "catalog_uri", "catalog_type", "warehouse", "state", "store", "policies", "prices")
+_FROM_ENVIRONMENT = (
+    *("catalog", "catalog_uri", "catalog_type", "catalog_timeout", "warehouse", "namespace"),
+    *("state", "store", "policies", "prices"),
+)
 
 
-def load_config(path: str | None, flags: Mapping[str, str | None]) -> Config:
+def load_config(path: str | None, flags: Mapping[str, Any]) -> Config:
     """Flags over `ICEPACT_*` over the file."""
     file = path or os.environ.get("ICEPACT_CONFIG") or (CONFIG_FILE if Path(CONFIG_FILE).is_file() else None)
-    settings = _read(Path(file)) if file else {}
-    for name in _FROM_ENVIRONMENT:
-        value = flags.get(name) or os.environ.get(f"ICEPACT_{name.upper()}")
-        if value:
-            settings[name] = value
+    document = None if file is None else _read(Path(file))
+    settings = {} if document is None else _expanded(document.value, document, ())
+    above = {name: flags.get(name) or os.environ.get(f"ICEPACT_{name.upper()}") for name in _FROM_ENVIRONMENT}
+    above = {name: value for name, value in above.items() if value}
+    if flags.get("catalog_properties"):
+        above["catalog_properties"] = {**settings.get("catalog_properties", {}), **flags["catalog_properties"]}
     try:
-        return Config.model_validate(settings)
+        return Config.model_validate({**settings, **above})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise BadInput(f"{file or 'configuration'}: {where}: {_said(first)}") from None
-
-
-def _said(error: ErrorDetails) -> str:
-    """What is wrong with a value, and what would be right."""
-    if error["type"] == "extra_forbidden":
-        return f"unknown key; there is: {', '.join(_model_at(error['loc']).model_fields)}"
-    return error["msg"].removeprefix("Value error, ")
-
-
-def _model_at(place: Sequence[int | str]) -> type[BaseModel]:
-    """The model that a key of the configuration belongs to."""
-    match place:
-        case ["spark", _]:
-            return SparkSettings
-        case ["prices", *_]:
-            return Prices
-        case ["budgets", _]:
-            return Budgets
-        case ["budgets", *_]:
-            return Allowance
-        case _:
-            return Config
+        place = place_of(first)
+        if document is None or place[0] in above:
+            raise BadInput(f"{show_path(place)}: {complaint(first)}") from None
+        raise document.refusal(place, complaint(first)) from None
 
 
 def read_policies(path: str | Path) -> Policies:
@@ -86,43 +67,71 @@ def read_text(path: Path, what: str) -> str:
         raise BadInput(f"{what} {path} cannot be read: it is not UTF-8 text") from None
 
 
-def _read(path: Path) -> dict[str, Any]:
-    text = read_text(path, "configuration")
-    try:
-        settings = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" (line {mark.line + 1})" if mark else ""
-        problem = _QUOTED.sub("'...'", getattr(error, "problem", None) or "broken")
-        raise BadInput(f"configuration {path} is not YAML{line}: {problem}") from None
-    if settings is None:
-        return {}
-    if not isinstance(settings, dict):
-        raise BadInput(f"configuration {path} must be a mapping with keys such as catalogs, spark, policy")
-    expanded: dict[str, Any] = _expanded(settings, path)
-    return expanded
+def _read(path: Path) -> Document | None:
+    """The configuration file; null if there is nothing in it."""
+    documents = [found for found in read_documents(read_text(path, "configuration"), str(path)) if found.value]
+    if len(documents) > 1:
+        raise documents[1].refusal((), "a configuration is one document: leave out what is from --- on")
+    if documents and not isinstance(documents[0].value, dict):
+        raise documents[0].refusal((), "this must be a mapping with keys such as catalogs, spark, policy")
+    return documents[0] if documents else None
 
 
-def _expanded(value: Any, path: Path) -> Any:
+def _expanded(value: Any, document: Document, place: tuple[str | int, ...]) -> Any:
     """`${NAME}` in any text is the environment variable of that name, so that secrets need not be in the file."""
     if isinstance(value, dict):
-        return {key: _expanded(inner, path) for key, inner in value.items()}
+        return {key: _expanded(inner, document, (*place, key)) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_expanded(inner, path) for inner in value]
+        return [_expanded(inner, document, (*place, at)) for at, inner in enumerate(value)]
     if not isinstance(value, str):
         return value
 
     def of_environment(match: re.Match[str]) -> str:
         if match[1] not in os.environ:
-            raise BadInput(f"configuration {path}: the environment variable {match[1]} is not set")
+            raise document.refusal(place, f"the environment variable {match[1]} is not set")
         return os.environ[match[1]]
 
     return _VARIABLE.sub(of_environment, value)
 
 
-def catalog_of(config: Config) -> Catalog:
-    """The catalog that the configuration means."""
-    return choose_catalog(config)
+def catalog_of(config: Config, policies: Policies) -> Catalog:
+    """The catalog that the configuration means, or else the one that the policy file's resources are about."""
+    settled = _with_wishes(config, policies.catalogs)
+    try:
+        catalog = choose_catalog(settled)
+    except BadInput as error:
+        raise (error if settled is config else BadInput(f"{policies.catalogs[0].place}: {error}")) from None
+    refuse_other_catalogs(catalog, policies)
+    return catalog
+
+
+def _with_wishes(config: Config, wishes: Sequence[CatalogWish]) -> Config:
+    """The configuration, completed by what custom resources say about their catalog."""
+    said = config.catalog or config.catalog_uri or config.catalog_type or config.warehouse
+    if not wishes or said or (config.catalogs and wishes[0].name is None):
+        return config
+    first = wishes[0]
+    for other in wishes[1:]:
+        if replace(other, place=first.place) != first:
+            raise BadInput(f"{other.place}: another catalog than in {first.place}: name one with --catalog")
+    if first.name in config.catalogs:
+        return config.model_copy(update={"catalog": first.name})
+    wish = {"catalog": first.name, "catalog_uri": first.uri, "catalog_type": first.type, "warehouse": first.warehouse}
+    return config.model_copy(update=wish)
+
+
+def refuse_other_catalogs(catalog: Catalog, policies: Policies) -> None:
+    """Refuse custom resources that are about a catalog elsewhere; one with another name is no business of this run."""
+    for wish in policies.catalogs:
+        if wish.name is not None and wish.name != catalog.name:
+            continue
+        for key, wanted in told_properties(wish.type, wish.uri, wish.warehouse).items():
+            folder = str(Path(wanted).expanduser().resolve()) if catalog.embedded is not None else wanted
+            if catalog.properties.get(key) not in (wanted, folder):
+                raise BadInput(
+                    f"{wish.place}: {key}: this resource is about another catalog than {catalog.name}, the one in use:"
+                    f" name its own with --catalog or --catalog-uri, or mend the resource"
+                )
 
 
 def store_of(config: Config, catalog: Catalog) -> RecordStore:
@@ -140,5 +149,13 @@ def store_of(config: Config, catalog: Catalog) -> RecordStore:
 
 
 def spark_settings(config: Config) -> dict[str, str]:
-    """What the configuration says about Spark, as Spark's own keys."""
-    return {"spark.master": config.spark.master, **config.spark.conf}
+    """What the configuration says about Spark, as Spark's own keys; and how workers of this machine are started."""
+    settings = {"spark.master": config.spark.master, **config.spark.conf}
+    if settings["spark.master"].startswith("local") and not _other_python(settings):
+        settings.setdefault("spark.python.daemon.module", "icepact.execute.rewriters.daemon")
+    return settings
+
+
+def _other_python(settings: Mapping[str, str]) -> bool:
+    """Whether workers may run a Python that does not have this package."""
+    return "PYSPARK_PYTHON" in os.environ or "spark.pyspark.python" in settings

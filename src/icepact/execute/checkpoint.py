@@ -45,12 +45,6 @@ def written_of(step: RewriteFiles, documents: Mapping[str, Mapping[str, Any]]) -
     )
 
 
-def outputs_of_groups(checkpoints: Iterable[Checkpoint], group_ids: Iterable[str]) -> frozenset[str]:
-    """Files of groups, as far as checkpoints tell."""
-    files = outputs_by_group(checkpoints)
-    return frozenset(path for group in group_ids for path in files.get(group, ()))
-
-
 def outputs_by_group(checkpoints: Iterable[Checkpoint]) -> dict[str, frozenset[str]]:
     """Files of every group, as far as checkpoints tell."""
     files: dict[str, set[str]] = defaultdict(set)

@@ -11,10 +11,12 @@ from icepact.execute.rewriters.assemble import AssembleRewriter
 from icepact.execute.rewriters.base import Ended, Failed, Refused, Rewriter, Task, UnitResult
 from icepact.execute.rewriters.spark import SparkRewriter
 from icepact.iceberg.java import error_line
+from icepact.iceberg.room import places_of, remedy
 from icepact.iceberg.staging import Staging
 from icepact.model.plan import Method, Plan, RewriteFiles, Unit
 from icepact.model.progress import Progress, UnitDone
 from icepact.model.rewrite import Written
+from icepact.model.room import is_full
 
 _LONGEST_REASON = 190
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -106,6 +108,8 @@ class _Run:
         self.clean = True
         self.fallbacks: dict[str, str] = {}
         """Groups of which another method did a part, and why."""
+        self._no_room = ""
+        """What is to be done once a unit found no room: no other is begun then."""
 
     def carry_out(self) -> None:
         for group_id in [group_id for group_id, missing in self._missing.items() if not missing]:
@@ -116,6 +120,7 @@ class _Run:
             waiting = deque(self._batches(self._tasks()))
             running: dict[_Future, _Batch] = {}
             while waiting or running:
+                self._listener.going_on()
                 self._begin(pool, waiting, running, cores)
                 done, _ = wait(running, timeout=_SECONDS_BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
                 self._listener.going_on()
@@ -163,6 +168,10 @@ class _Run:
             if running and self._too_many([*running.values(), waiting[0]]):
                 return
             method, batch = waiting.popleft()
+            if self._no_room:
+                for task in batch:
+                    self._failed(task, self._no_room)
+                continue
             may = [task for task in batch if self._listener.refusal(task.step) is None]
             if may:
                 running[pool.submit(self._rewrite, self._rewriter(method), may)] = method, may
@@ -201,7 +210,8 @@ class _Run:
             self.clean = False
             self._take_early()
             left = [task for task in batch if task.unit_id not in self.results]
-            if len(batch) > 1:  # one of them spoilt the job: each gets a job of its own
+            # one of them spoilt the job: each gets a job of its own
+            if len(batch) > 1 and not is_full(error_line(error)):
                 return [(method, [task]) for task in left]
             for task in left:
                 self._failed(task, self._told(task, error_line(error)))
@@ -212,6 +222,8 @@ class _Run:
             match ended:
                 case UnitResult():
                     finished[task.unit_id] = ended
+                case Refused(reason) if is_full(reason):  # another method has no more room
+                    self._failed(task, reason)
                 case Refused(reason):
                     self.fallbacks.setdefault(task.step.group_id, reason)
                     again.append(task)
@@ -246,9 +258,13 @@ class _Run:
     def _told(self, task: Task, reason: str) -> str:
         """Why a unit failed; if another method had been tried before, that reason comes first."""
         before = self.fallbacks.get(task.step.group_id)
-        return reason if before is None else f"{before[:_LONGEST_REASON]}; by spark: {reason[:_LONGEST_REASON]}"
+        if before is None or is_full(reason):
+            return reason
+        return f"{before[:_LONGEST_REASON]}; by spark: {reason[:_LONGEST_REASON]}"
 
     def _failed(self, task: Task, reason: str) -> None:
+        if is_full(reason):
+            reason = self._no_room = remedy(reason, places_of(self._staging.table))
         self.failed.setdefault(task.step.group_id, reason)
         self._done(task)
 

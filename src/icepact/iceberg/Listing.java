@@ -44,6 +44,7 @@ public final class Listing implements Predicate {
     Constructor make = group.getDeclaredConstructor(new Class[] {FileIO.class, Iterable.class, Iterable.class});
     make.setAccessible(true);
     Object scan = make.newInstance(new Object[] {table.io(), dataManifests, deleteManifests});
+    call(group, scan, "schemasById", Map.class, table.schemas()); // deletes may ask for columns that were dropped
     call(group, scan, "specsById", Map.class, table.specs());
     call(group, scan, "select", List.class, columns.invoke(null, new Object[] {ManifestContent.DATA}));
     call(group, scan, "filterManifestEntries", Predicate.class, this);

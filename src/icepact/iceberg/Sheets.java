@@ -1,5 +1,6 @@
 package icepact;
 
+import java.io.ByteArrayOutputStream;
 import java.io.FileOutputStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -11,6 +12,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.ContentFile;
+import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DeleteFile;
 import org.apache.iceberg.FileContent;
 import org.apache.iceberg.FileFormat;
@@ -28,15 +30,20 @@ import org.apache.iceberg.types.Types;
 import org.apache.iceberg.util.BucketUtil;
 import org.apache.iceberg.util.ContentFileUtil;
 
-/** The live files of one manifest as columns of numbers. Compiled at run time by Spark's own compiler. */
+/** The live files of one manifest as columns of numbers, and what no number tells of data files as lines of text.
+ * Compiled at run time by Spark's own compiler. */
 public final class Sheets {
-  private static final int COLUMNS = 9;
+  private static final int COLUMNS = 10;
   private long[][] columns = new long[COLUMNS][1024];
   private int files = 0;
   private final StringBuilder partitions = new StringBuilder();
+  private final ByteArrayOutputStream lines = new ByteArrayOutputStream();
+  private int[] ends = new int[1024];
 
-  /** `key` is the id of the column whose bounds are wanted, or 0. */
-  public void read(ManifestFile manifest, FileIO io, Map specs, List wanted, int key, Type type) throws Exception {
+  /** `key` is the id of the column whose bounds are wanted, or 0. Names are read if there is a `prefix`: paths below
+   * it are told without it. */
+  public void read(ManifestFile manifest, FileIO io, Map specs, List wanted, int key, Type type, String prefix)
+      throws Exception {
     boolean deletes = manifest.content() == ManifestContent.DELETES;
     ManifestReader reader =
         deletes
@@ -48,7 +55,11 @@ public final class Sheets {
     try {
       Iterator entries = reader.select(wanted).iterator();
       while (entries.hasNext()) {
-        add((ContentFile) entries.next(), deletes, places, fields, key, type);
+        ContentFile file = (ContentFile) entries.next();
+        if (prefix != null) {
+          name((DataFile) file, prefix);
+        }
+        add(file, deletes, places, fields, key, type);
       }
     } finally {
       reader.close();
@@ -78,6 +89,7 @@ public final class Sheets {
     columns[2][files] = file.recordCount();
     columns[3][files] = number == null ? 0L : number.longValue();
     columns[4][files] = 1L;
+    columns[9][files] = file.fileSizeInBytes();
     if (deletes) {
       DeleteFile delete = (DeleteFile) file;
       if (delete.contentSizeInBytes() != null) {
@@ -88,9 +100,11 @@ public final class Sheets {
           file.content() == FileContent.EQUALITY_DELETES ? 2L : file.format() == FileFormat.PUFFIN ? 1L : 0L;
     } else {
       List offsets = file.splitOffsets();
-      if (offsets != null && offsets.size() > 1) {
+      if (offsets != null && !offsets.isEmpty()) {
         columns[4][files] = offsets.size();
+        columns[9][files] = file.fileSizeInBytes() - ((Long) offsets.get(offsets.size() - 1)).longValue();
       }
+      columns[6][files] = file.format() == FileFormat.ORC ? 1L : file.format() == FileFormat.AVRO ? 2L : 0L;
       columns[5][files] = hash(file.location());
       if (key != 0) {
         columns[7][files] = bound(file.lowerBounds(), key, type, Long.MIN_VALUE);
@@ -148,6 +162,43 @@ public final class Sheets {
       found = (found << 8) | (i < bytes.length ? bytes[i] & 0xFFL : 0L);
     }
     return found ^ Long.MIN_VALUE;
+  }
+
+  /** A line for a data file. */
+  private void name(DataFile file, String prefix) throws Exception {
+    StringBuilder line = new StringBuilder(160);
+    line.append(file.format().toString()).append('\0');
+    if (file.firstRowId() != null) {
+      line.append(file.firstRowId());
+    }
+    line.append('\0');
+    List offsets = file.splitOffsets();
+    for (int i = 0; offsets != null && i < offsets.size(); i++) {
+      line.append(i == 0 ? "" : ",").append(offsets.get(i));
+    }
+    String path = file.location();
+    boolean below = path.startsWith(prefix);
+    line.append(below ? "\0+" : "\0=").append(below ? path.substring(prefix.length()) : path);
+    lines.write(line.toString().getBytes(StandardCharsets.UTF_8));
+    if (files == ends.length) {
+      ends = Arrays.copyOf(ends, 2 * files);
+    }
+    ends[files] = lines.size();
+  }
+
+  /** Writes the names to a file: how many there are, where each line ends, and all lines. */
+  public void writeNames(String path) throws Exception {
+    ByteBuffer told = ByteBuffer.allocate(4 * files + 4);
+    told.order(ByteOrder.LITTLE_ENDIAN);
+    told.putInt(files);
+    told.asIntBuffer().put(ends, 0, files);
+    FileOutputStream out = new FileOutputStream(path);
+    try {
+      out.write(told.array());
+      lines.writeTo(out);
+    } finally {
+      out.close();
+    }
   }
 
   private void describe(List fields, List values) {

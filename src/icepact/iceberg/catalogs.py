@@ -5,10 +5,12 @@ PyIceberg's own configuration. With nothing configured there is the embedded cat
 local warehouse.
 """
 
+import math
 import re
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from icepact.model.config import Catalog, Config
@@ -33,6 +35,9 @@ _RENAMED = {  # PyIceberg's names -> Iceberg's
     "s3.region": "client.region",
 }
 _JDBC_SQLITE = "jdbc:sqlite:"
+_CONNECTING = 10.0
+"""Seconds: who does not even take up a connection in this time is not there."""
+_KINDS = {"org.apache.iceberg.rest.RESTCatalog": "rest", "org.apache.iceberg.jdbc.JdbcCatalog": "jdbc"}
 _NOT_FOR_JAVA = ("py-", "downcast-", "legacy-", "echo", "pool_pre_ping", "init_catalog_tables")
 
 
@@ -58,9 +63,29 @@ def choose_catalog(config: Config) -> Catalog:
     if config.warehouse is not None:
         properties["warehouse"] = config.warehouse
     if set(properties) <= {"warehouse"}:
+        if config.catalog_properties:
+            raise BadInput("catalog properties are given, but no catalog: name one with --catalog or --catalog-uri")
         return embedded(config.warehouse or DEFAULT_WAREHOUSE)
+    properties |= config.catalog_properties
+    named = config.catalog is not None or (name is not None and config.catalog_uri is None)
     name = name or DEFAULT_NAME
-    return Catalog(name=name, properties=spark_properties(name, properties))
+    settled = spark_properties(name, properties)
+    return Catalog(
+        name=name,
+        properties=with_limits(settled, config.catalog_timeout),
+        place=None if named else _place(settled),
+    )
+
+
+def _place(properties: Mapping[str, str]) -> str:
+    """Where a catalog is, and its tables, without what may be a secret: `host:8181/path (s3://bucket/folder)`."""
+    uri, warehouse = properties.get("uri", ""), properties.get("warehouse", "")
+    kind, _, rest = re.split("[?;#]", uri)[0].rpartition("://")
+    host, slash, path = (rest if kind else rest.removeprefix("jdbc:")).rpartition("@")[2].partition("/")
+    default_port = {"http": ":80", "https": ":443"}.get(kind, "")
+    where = f"{host.lower().removesuffix(default_port)}{slash}{path}".rstrip("/") or properties.get("type", "")
+    folder = re.sub("//[^/@]*@", "//", re.split("[?#]", warehouse)[0]).rstrip("/")
+    return f"{where} ({folder})" if folder else where
 
 
 def embedded(warehouse: str) -> Catalog:
@@ -137,6 +162,61 @@ def spark_properties(name: str, given: Mapping[str, str]) -> dict[str, str]:
     if any(key.startswith("s3.") for key in properties) or properties.get("warehouse", "").startswith("s3"):
         properties.setdefault("io-impl", "org.apache.iceberg.aws.s3.S3FileIO")
     return {"type": kind, **properties}
+
+
+def told_properties(kind: str, uri: str | None, warehouse: str | None) -> dict[str, str]:
+    """Type, address and warehouse as a chosen catalog has them, as far as they are told."""
+    told = {"type": kind, "uri": uri, "warehouse": warehouse}
+    if kind.lower() in {"sql", "jdbc"}:
+        told["type"] = "jdbc"
+        told |= _jdbc("of the resource", uri) if uri else {}
+    return {key: value for key, value in told.items() if value is not None and not key.startswith("jdbc.")}
+
+
+class _Limit(NamedTuple):
+    """A property that limits how long a client waits."""
+
+    name: str
+    unit: float
+    """In seconds; whole numbers of it are told."""
+    connecting: bool = False
+    """True for the connection itself, false for an answer."""
+
+
+_REST_LIMITS = (
+    _Limit("rest.client.connection-timeout-ms", 0.001, connecting=True),
+    _Limit("rest.client.socket-timeout-ms", 0.001),
+)
+_JDBC_LIMITS = {
+    "postgresql": (_Limit("connectTimeout", 1, connecting=True), _Limit("loginTimeout", 1), _Limit("socketTimeout", 1)),
+    "mysql": (_Limit("connectTimeout", 0.001, connecting=True), _Limit("socketTimeout", 0.001)),
+    "mariadb": (_Limit("connectTimeout", 0.001, connecting=True), _Limit("socketTimeout", 0.001)),
+}
+"""By driver. SQLite has no server, and waits three seconds for others that write."""
+
+
+def with_limits(properties: Mapping[str, str], seconds: float | None) -> dict[str, str]:
+    """The same with limits for calls to the catalog, where it has none of its own: one that never answers must not
+    keep a run for ever, and with it the table."""
+    kind = properties.get("type") or _KINDS.get(properties.get("catalog-impl", ""))
+    limits: dict[str, str] = {}
+    if seconds is not None and kind == "rest":
+        limits = {limit.name: _told(limit, seconds) for limit in _REST_LIMITS}
+    elif seconds is not None and kind == "jdbc":
+        limits = dict(_jdbc_limits(properties.get("uri", ""), seconds))
+    return {**limits, **properties}
+
+
+def _jdbc_limits(uri: str, seconds: float) -> Iterator[tuple[str, str]]:
+    """What the driver is told, except for what the URL tells it."""
+    driver = uri.removeprefix("jdbc:").partition(":")[0]
+    for limit in _JDBC_LIMITS.get(driver, ()):
+        if not re.search(rf"[?&]{limit.name}=", uri):
+            yield f"jdbc.{limit.name}", _told(limit, seconds)
+
+
+def _told(limit: _Limit, seconds: float) -> str:
+    return str(math.ceil((min(seconds, _CONNECTING) if limit.connecting else seconds) / limit.unit))
 
 
 def _type_of(name: str, uri: str | None) -> str:

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from icepact.iceberg.java import Java
-from icepact.iceberg.table import IcebergTable
+from icepact.iceberg.table import NAME_MAPPING, IcebergTable
 
-_NAME_MAPPING = "schema.name-mapping.default"
 _VENDED = "org.apache.iceberg.io.SupportsStorageCredentials"
 _HADOOP = "org.apache.iceberg.hadoop.HadoopFileIO"
 _HADOOP_S3 = "fs.s3a."
@@ -46,7 +45,7 @@ def write_facts(table: IcebergTable, columns: Sequence[str]) -> WriteFacts:
         schemas=[json.loads(str(parser.toJson(schemas[number]))) for number in sorted(java.keys(schemas))],
         identity=_identity(java, table),
         properties=properties,
-        name_mapping=properties.get(_NAME_MAPPING),
+        name_mapping=properties.get(NAME_MAPPING),
         metrics_modes={name: str(config.columnMode(name)) for name in columns},
         io=_io_properties(java, table),
         credentials=_credentials(java, table),

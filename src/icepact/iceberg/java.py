@@ -10,16 +10,23 @@ import os
 import re
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
-JavaError = Py4JJavaError
-"""What a failed Java call raises."""
+from icepact.iceberg.remedies import of_the_store
+from icepact.model.errors import IcepactError, TemporaryError
+
+JavaError = (Py4JJavaError, CapturedException)
+"""What a failed Java call raises, for `except`: PySpark turns some of Java's exceptions into its own, such as
+IllegalArgumentException and UnsupportedOperationException with all that are derived from them."""
 
 
 class Java:
@@ -209,6 +216,14 @@ LOOKS = 5
 """How often something is read before it is given up."""
 _FIRST_WAIT = 0.1
 """Seconds before the second look; doubles from there."""
+_LONG = 20.0
+"""Seconds: a look that failed after so long is not worth another one. Iceberg has tried again and again by itself, or
+somebody does not answer at all."""
+_DEEPEST = 50
+"""Causes below causes; they may go round in a circle."""
+_SPEECHLESS = (*JavaError, Py4JError, OSError)
+"""What asking Java about an exception can raise: Java may have ended since, or fail to make up the message."""
+_TIMED_OUT = {"SocketTimeoutException", "SQLTimeoutException", "ConnectTimeoutException", "HttpTimeoutException"}
 _WORTH_ANOTHER_LOOK = {
     *("RuntimeIOException", "UncheckedIOException", "IOException", "SocketException", "SocketTimeoutException"),
     *("SdkClientException", "S3Exception", "ApiCallTimeoutException", "ConnectionClosedException", "EOFException"),
@@ -221,6 +236,13 @@ _IN_VAIN = {
     "NoSuchKeyException",
     "ForbiddenException",
 }
+_SAY_LITTLE = {"RESTException", "UncheckedSQLException"}
+"""Only that something failed; what it was lies below."""
+_WITHOUT_TABLE = 'TableOperations.current()" is null'
+"""What Java says of a table whose metadata nobody has."""
+_ANOTHER_TABLE = "Table UUID does not match"
+_FORBIDDEN = {"ForbiddenException", "AccessDeniedException", "AccessControlException"}
+_MISSING = {"NotFoundException", "FileNotFoundException", "NoSuchFileException"}
 
 
 def patient(read: Callable[P, R]) -> Callable[P, R]:
@@ -230,11 +252,11 @@ def patient(read: Callable[P, R]) -> Callable[P, R]:
     @wraps(read)
     def again(*args: P.args, **kwargs: P.kwargs) -> R:
         for number in range(LOOKS - 1):
+            began = time.monotonic()
             try:
                 return read(*args, **kwargs)
-            except Py4JJavaError as error:
-                causes = set(_causes(error))
-                if causes & _IN_VAIN or not causes & _WORTH_ANOTHER_LOOK:
+            except JavaError as error:
+                if not may_pass(error) or time.monotonic() - began > _LONG:
                     raise
             time.sleep(_FIRST_WAIT * 2**number)
         return read(*args, **kwargs)
@@ -242,72 +264,192 @@ def patient(read: Callable[P, R]) -> Callable[P, R]:
     return again
 
 
-def _causes(error: Py4JJavaError) -> Iterator[str]:
-    """Simple class names of an error and of all that lies below it."""
-    cause = error.java_exception
-    while cause is not None:
-        yield str(cause.getClass().getSimpleName())
-        cause = cause.getCause()
+class _Cause(NamedTuple):
+    """One of Java's exceptions."""
+
+    kind: str
+    """Simple name of its class."""
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}" if self.message else self.kind
 
 
-def is_missing(error: Py4JJavaError) -> bool:
+def _causes(error: BaseException) -> Iterator[_Cause]:
+    """An error of Java's and all that lies below it; none if it is not Java's, or Java does not tell any more."""
+    thrown: Any = None
+    if isinstance(error, Py4JJavaError):
+        thrown = error.java_exception
+    elif isinstance(error, CapturedException):
+        thrown = error._origin
+    try:
+        for _ in range(_DEEPEST):
+            if thrown is None:
+                return
+            yield _Cause(str(thrown.getClass().getSimpleName()), str(thrown.getMessage() or ""))
+            thrown = thrown.getCause()
+    except _SPEECHLESS:
+        return
+
+
+def _kinds(error: BaseException) -> set[str]:
+    return {cause.kind for cause in _causes(error)}
+
+
+def all_messages(error: BaseException) -> list[str]:
+    """What an error says, Java's or Python's, and all that lies below it."""
+    return [_message(error), *(cause.message for cause in _causes(error))]
+
+
+def passed_through(error: BaseException, methods: Iterable[str]) -> bool:
+    """Whether an error of Java's, or one below it, was raised on the way through a method: `org.example.Class.method`,
+    of which the end may be missing. What went wrong beside it does not count."""
+    trace = str(error).partition("Suppressed: ")[0] if isinstance(error, Py4JJavaError) else ""
+    return any(method in trace for method in methods)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether an error of Java's is one of those that are gone when one looks again."""
+    kinds = _kinds(error)
+    return not kinds & _IN_VAIN and bool(kinds & _WORTH_ANOTHER_LOOK)
+
+
+def is_missing(error: BaseException) -> bool:
     """Whether an error only says that there is no such file or folder."""
-    return not _MISSING.isdisjoint(_causes(error))
+    return not _MISSING.isdisjoint(_kinds(error))
 
 
-def is_forbidden(error: Py4JJavaError) -> bool:
+def is_forbidden(error: BaseException) -> bool:
     """Whether storage knows who asks, and does not let them."""
-    return not _FORBIDDEN.isdisjoint(_causes(error)) or "Status Code: 403" in str(error.java_exception)
+    return any(cause.kind in _FORBIDDEN or "Status Code: 403" in cause.message for cause in _causes(error))
 
 
-_FORBIDDEN = {"ForbiddenException", "AccessDeniedException", "AccessControlException"}
-_MISSING = {"NotFoundException", "FileNotFoundException", "NoSuchFileException"}
+def timed_out(error: BaseException) -> bool:
+    """Whether somebody did not answer in time. Drivers of databases say so in their own ways."""
+    return any(cause.kind in _TIMED_OUT or "timed out" in cause.message for cause in _causes(error))
 
 
-def error_class(error: Py4JJavaError) -> str:
-    """The simple class name of a Java error: `CommitFailedException`."""
-    return str(error.java_exception.getClass().getSimpleName())
+def error_class(error: BaseException) -> str:
+    """The simple class name of an error, Java's or Python's: `CommitFailedException`."""
+    return next((cause.kind for cause in _causes(error)), type(error).__name__)
+
+
+def _message(error: BaseException) -> str:
+    """What an error says. Not always its own text: PySpark's and py4j's ask Java for it, and add the stack."""
+    if isinstance(error, CapturedException):
+        return str(error._desc or "")
+    if isinstance(error, Py4JJavaError):
+        return next((cause.message for cause in _causes(error)), "")
+    return str(error)
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return masked(_DECORATION.sub("", lines[0])[:500].strip()) if lines else ""
 
 
 def error_line(error: BaseException) -> str:
     """The first line of an error's message, Java's or Python's."""
-    if isinstance(error, Py4JJavaError):
-        text = str(error.java_exception.getMessage() or error_class(error))
-    else:
-        text = str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return masked(_DECORATION.sub("", lines[0])[:500].strip()) if lines else type(error).__name__
+    line = _first_line(_message(error))
+    if not line:
+        return error_class(error)
+    if _WITHOUT_TABLE in line:
+        return "the table is not in its catalog any more: it was dropped, or has another name"
+    if line.startswith(_ANOTHER_TABLE):
+        return "another table has its name by now: it was dropped or renamed, and the name was given again"
+    return with_cause(error) if error_class(error) in _SAY_LITTLE else line
+
+
+def in_words(error: BaseException) -> str:
+    """An error in one line, with its kind, unless icepact itself has found the words."""
+    line, kind = error_line(error), error_class(error)
+    return line if isinstance(error, IcepactError) or line == kind else f"{kind}: {line}"
 
 
 def root_cause(error: BaseException) -> str:
     """What lies at the bottom of a Java error, in one line: `Connection refused`."""
-    if not isinstance(error, Py4JJavaError):
-        return error_line(error)
-    cause = error.java_exception
-    while cause.getCause() is not None:
-        cause = cause.getCause()
-    return masked(f"{cause.getClass().getSimpleName()}: {cause.getMessage()}".splitlines()[0][:300])
+    causes = list(_causes(error))
+    return _first_line(str(causes[-1])) if causes else error_line(error)
+
+
+def with_cause(error: BaseException) -> str:
+    """What an error says, and in brackets what lies at the bottom of it, if that is something else."""
+    line, causes = _first_line(_message(error)) or error_class(error), list(_causes(error))
+    return line if len(causes) < 2 or causes[-1].message in line else f"{line} ({root_cause(error)})"
+
+
+def all_told(error: BaseException) -> list[str]:
+    """An error of Java's and all that lies below it, each with its kind."""
+    return [str(cause) for cause in _causes(error)]
+
+
+def as_ours(error: BaseException, near: str | None = None) -> IcepactError | None:
+    """What Java, PySpark or the way to Java raised as one of icepact's errors; null if it is none of these. `near` is
+    where the tables are, for errors of a store that do not tell."""
+    if isinstance(error, JavaError):
+        ours = TemporaryError if may_pass(error) or timed_out(error) else IcepactError
+        if remedy := of_the_store(all_told(error), near):
+            return ours(masked(remedy))
+        kind, told = error_class(error), with_cause(error)
+        hint = ": see whether the catalog is up, and answers in time" if kind in _SAY_LITTLE else ""
+        return ours(f"{'' if told.startswith(kind) else f'{kind}: '}{told}{hint}")
+    if isinstance(error, Py4JError) or (isinstance(error, OSError) and _on_the_way_to_java(error)):
+        return IcepactError(f"Spark's Java has ended, or does not answer any more ({error_line(error)}): start again")
+    return IcepactError(in_words(error)) if isinstance(error, PySparkException) else None
+
+
+def story(error: BaseException) -> str:
+    """Where an error comes from, in Python and in Java, without what may be a secret."""
+    told = "".join(traceback.format_exception(error))
+    return masked(f"{told}{error._stackTrace}\n" if isinstance(error, CapturedException) else told)
+
+
+def _on_the_way_to_java(error: BaseException) -> bool:
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(str(frame.f_globals.get("__name__")).startswith("py4j.") for frame in frames)
 
 
 def missing_module(error: BaseException) -> str | None:
     """The Python package that a worker looked for in vain; null if that is not what happened."""
-    found = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", str(error))
+    told = "\n".join([_message(error), *(cause.message for cause in _causes(error))])
+    found = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", told)
     return found[1] if found else None
 
 
 def masked(text: str) -> str:
-    """A message without what may be a secret: passwords in URLs, and values of keys that sound like one."""
-    return _SECRET_VALUE.sub(r"\1=***", _SECRET_IN_URL.sub("//***@", text))
+    """A message without what may be a secret: users and passwords in URLs, and values of keys that sound like one."""
+    text = _JDBC.sub(_without_secrets, text)
+    for pattern, shown in _SECRETS:
+        text = pattern.sub(shown, text)
+    return text
 
 
-_SECRET_IN_URL = re.compile(r"//[^/\s@]+@")
-_SECRET_VALUE = re.compile(
-    r"([\w.-]*(?:password|passwd|pwd|secret|token|credential|access-key|signature)[\w.-]*)=[^&;,\s]+", re.I
+def _without_secrets(url: re.Match[str]) -> str:
+    """Of a JDBC URL the database's kind and, if that is all it has, its place: each driver has its own way to put
+    user and password into the rest."""
+    kind, place = url[1], url[2]
+    plain = re.split("[?;(]", place)[0]
+    known = place.startswith("//") or kind == "jdbc:sqlite:"
+    return f"{kind}{plain if known and '@' not in place else '...'}"
+
+
+_JDBC = re.compile(r"(jdbc:[\w+.-]+:)([^\s'\"<>]*)", re.I)
+_SOUNDS_SECRET = (
+    r"[\w.-]*(?:password|passwd|pwd|secret|token|credential|(?:access|account|api|private)[._-]?key|signature)[\w.-]*"
+)
+_SECRETS = (
+    (re.compile(r"((?:postgres|mysql|mariadb|oracle|mssql|redshift)[\w+]*:)//\S*@", re.I), r"\1//***@"),
+    (re.compile(r"//[^/\s@]+@"), "//***@"),
+    (re.compile(rf"({_SOUNDS_SECRET}|(?<=[?&;])user(?:name)?)=(?:'[^']*'|\"[^\"]*\"|[^&;,\s]+)", re.I), r"\1=***"),
+    (re.compile(rf"(\"{_SOUNDS_SECRET}\"\s*:\s*)\"[^\"]*\"", re.I), r'\1"***"'),
+    (re.compile(r"(?<=[?&])sig=[^&\s]+"), "sig=***"),
+    (re.compile(r"\bBearer\s+\S+"), "Bearer ***"),
+    (re.compile(r"(Authorization[:=]\s*Basic)\s+\S+", re.I), r"\1 ***"),
 )
 
 
-_DECORATION = re.compile(r"^\[[A-Z_.]+\] | SQLSTATE: \w+.*$")
-"""Spark's error class in front and its SQL state behind: nothing for people."""
+_DECORATION = re.compile(r"^\[[A-Z_.]+\] | SQLSTATE: \w+.*$|Source: REDACTED \([^)]*\); ")
+"""Spark's error class in front and its SQL state behind, and what Jackson does not tell: nothing for people."""
 
 
 @contextmanager

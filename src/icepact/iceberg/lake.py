@@ -3,15 +3,25 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from icepact.iceberg.java import Java, JavaError, error_class, error_line, patient, root_cause
+from icepact.iceberg.java import (
+    Java,
+    JavaError,
+    all_told,
+    error_class,
+    may_pass,
+    patient,
+    root_cause,
+    timed_out,
+    with_cause,
+)
 from icepact.iceberg.names import parse_levels, quote, show_name, table_parts
+from icepact.iceberg.remedies import of_the_catalog, of_the_store
 from icepact.iceberg.session import build_session, check_session
 from icepact.iceberg.table import IcebergTable
 from icepact.model.config import Catalog
-from icepact.model.errors import BadInput, IcepactError, SetupMissing, TableNotFound
+from icepact.model.errors import BadInput, CatalogUnusable, IcepactError, SetupMissing, TableNotFound, TemporaryError
 
 
 def current_catalog(session: SparkSession) -> str:
@@ -19,12 +29,19 @@ def current_catalog(session: SparkSession) -> str:
     return str(session.sql("SELECT current_catalog()").collect()[0][0])
 
 
+def catalog_settings(session: SparkSession, name: str) -> dict[str, str]:
+    """What a session says about where a catalog is: its type, address and warehouse, as far as they are set."""
+    found = {key: session.conf.get(f"spark.sql.catalog.{name}.{key}", None) for key in ("type", "uri", "warehouse")}
+    return {key: value for key, value in found.items() if value is not None}
+
+
 class Lake:
     """A session in use, and the catalog in it."""
 
-    def __init__(self, session: SparkSession, catalog: str) -> None:
+    def __init__(self, session: SparkSession, catalog: str, recorded_as: str | None = None) -> None:
         self.session = session
         self.catalog = catalog
+        self.recorded_as = recorded_as or catalog
         self.java = Java(session)
 
     @classmethod
@@ -40,7 +57,7 @@ class Lake:
         for key, value in catalog.properties.items():
             session.conf.set(f"{prefix}.{key}", value)
         session.conf.set("spark.sql.defaultCatalog", catalog.name)
-        return cls(session, catalog.name)
+        return cls(session, catalog.name, catalog.recorded_as)
 
     @classmethod
     def adopt(cls, session: SparkSession, catalog: str | None) -> "Lake":
@@ -63,34 +80,55 @@ class Lake:
             sql_name=quote((self.catalog, *parts)),
         )
 
-    @patient
     def _load(self, parts: tuple[str, ...], name: str) -> Any:
         namespace = self._namespace(parts[:-1])
-        identifier = self.java.iceberg.catalog.TableIdentifier.of(namespace, parts[-1])
         try:
-            return self._catalog().loadTable(identifier)
+            return self._loaded(self.java.iceberg.catalog.TableIdentifier.of(namespace, parts[-1]))
         except JavaError as error:
             if error_class(error) in {"NoSuchTableException", "NoSuchNamespaceException"}:
                 raise TableNotFound(
                     f"no table {name} in catalog {self.catalog}: `icepact tables` lists what is there"
                 ) from None
-            if error_class(error) in {"NotFoundException"}:
-                raise BadInput(f"{name} cannot be loaded: {error_line(error)}") from None
-            raise
+            raise self._failed(error, f"{name} cannot be loaded") from None
+
+    @patient
+    def _loaded(self, identifier: Any) -> Any:
+        return self._catalog().loadTable(identifier)
+
+    def _failed(self, error: Exception, what: str) -> IcepactError:
+        """A failure of the catalog, or of what it refers to."""
+        if timed_out(error):
+            return TemporaryError(f"{what}: {self._silent(error, ', or the store of its tables,')}")
+        told = of_the_store(all_told(error), self._warehouse()) or with_cause(error)
+        return (TemporaryError if may_pass(error) else BadInput)(f"{what}: {told}")
+
+    def _warehouse(self) -> str | None:
+        return catalog_settings(self.session, self.catalog).get("warehouse")
+
+    def _silent(self, error: Exception, or_else: str = "") -> str:
+        return (
+            f"catalog {self.catalog!r}{or_else} does not answer ({root_cause(error)}): see whether it is up; "
+            "if it is only slow, raise catalog_timeout in icepact.yaml"
+        )
 
     def _catalog(self) -> Any:
         try:
             with self.java.active():
                 return self.java.iceberg.spark.Spark3Util.loadIcebergCatalog(self.java.session, self.catalog)
-        except (JavaError, PySparkException) as error:
+        except JavaError as error:
             why = root_cause(error)
+            if timed_out(error):
+                raise CatalogUnusable(self._silent(error)) from None
             if "No suitable driver" in why:
                 raise SetupMissing(
                     f"catalog {self.catalog!r} needs a JDBC driver that Spark does not have: give its jar as"
                     " spark.driver.extraClassPath under spark: conf: in icepact.yaml"
                 ) from None
             refused = why.startswith(("NotAuthorizedException", "ForbiddenException"))
-            raise (BadInput if refused else IcepactError)(f"catalog {self.catalog!r} cannot be opened: {why}") from None
+            kind = BadInput if refused else CatalogUnusable
+            told = all_told(error)
+            todo = of_the_store(told, self._warehouse()) or of_the_catalog(told)
+            raise kind(f"catalog {self.catalog!r} cannot be opened: {f'{todo} ({why})' if todo else why}") from None
 
     def _namespace(self, levels: tuple[str, ...]) -> Any:
         array = self.java.gateway.new_array(self.java.jvm.java.lang.String, len(levels))
@@ -101,6 +139,12 @@ class Lake:
     def tables(self) -> list[str]:
         """Every table of the catalog, by name, nested namespaces included."""
         self._catalog()
+        try:
+            return self._listed()
+        except JavaError as error:
+            raise self._failed(error, f"the tables of catalog {self.catalog!r} cannot be listed") from None
+
+    def _listed(self) -> list[str]:
         found: list[str] = []
         seen: set[tuple[str, ...]] = set()
         queue: list[tuple[str, ...]] = [()]

@@ -1,7 +1,7 @@
 """The files of a run on storage: where they are, which of them the table refers to, and how the others go."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -9,6 +9,8 @@ from icepact.iceberg.java import JavaError, is_missing, patient
 from icepact.iceberg.table import IcebergTable
 
 DATA_PATH = "write.data.path"
+_FOLDER = "icepact-"
+"""With the run's id: where its files are."""
 _CUSTOM_LOCATIONS = "write.location-provider.impl"
 _LISTS_PREFIXES = "org.apache.iceberg.io.SupportsPrefixOperations"
 
@@ -28,7 +30,7 @@ def run_folder(table: IcebergTable, run_id: str) -> str | None:
     if _CUSTOM_LOCATIONS in properties:
         return None
     base = properties.get(DATA_PATH) or f"{str(table.table.location()).rstrip('/')}/data"
-    return f"{base.rstrip('/')}/icepact-{run_id}"
+    return f"{base.rstrip('/')}/{_FOLDER}{run_id}"
 
 
 class Stored(NamedTuple):
@@ -62,6 +64,34 @@ def stored_files(table: IcebergTable, folder: str) -> list[Stored]:
 def listed_files(table: IcebergTable, folder: str | None) -> dict[str, int]:
     """What is below a run's own folder, with its size; nothing if it has none."""
     return {file.path: file.size for file in (stored_files(table, folder) if folder else ())}
+
+
+def vanished(table: IcebergTable, run_id: str, documents: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """New files of a run that are not on storage as Iceberg's JSON describes them; one listing for all of them."""
+    marker = f"/{_FOLDER}{run_id}"
+    folders = {path.partition(marker)[0] + marker for path in _paths(documents) if f"{marker}/" in path}
+    listed = {_name(path): size for folder in sorted(folders) for path, size in listed_files(table, folder).items()}
+    doubtful = [d for d in documents if listed.get(_name(d["file-path"])) != d["file-size-in-bytes"]]
+    if not doubtful:
+        return frozenset()
+    missing = missing_files(table, _paths(doubtful))  # not every storage can be listed
+    return missing | {path for path in _paths(doubtful) if _name(path) in listed}
+
+
+def _paths(documents: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [str(document["file-path"]) for document in documents]
+
+
+@patient
+def missing_files(table: IcebergTable, paths: Sequence[str]) -> frozenset[str]:
+    """Which of these files are not on storage; asked for one by one, several at a time."""
+    java = table.java
+    file = java.bind(
+        java.method("org.apache.iceberg.io.FileIO", "newInputFile", "java.lang.String"), 0, table.table.io()
+    )
+    exists = java.as_predicate(java.chain(file, java.method("org.apache.iceberg.io.InputFile", "exists")))
+    found = java.filtered(java.from_json(list(paths), "java.util.ArrayList").parallelStream(), exists.negate())
+    return frozenset(str(path) for path in java.items(found))
 
 
 def may_delete(table: IcebergTable) -> bool:

@@ -8,17 +8,14 @@ _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.\s]+)")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def parse_name(text: str) -> tuple[str, ...]:
-    """Namespace and table, or one line that says how to write them."""
+def table_parts(text: str, catalog: str, namespace: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Namespace and table; the catalog's own name in front is accepted and dropped. A name without a namespace is in
+    the given one; if none is given, it is refused in one line."""
     parts = parse_levels(text)
-    if len(parts) < 2:
+    if len(parts) == 1 and not namespace:
         raise BadInput(f"{text!r} names no namespace: write db.table")
-    return parts
-
-
-def table_parts(text: str, catalog: str) -> tuple[str, ...]:
-    """Namespace and table; the catalog's own name in front is accepted and dropped."""
-    parts = parse_name(text)
+    if len(parts) == 1:
+        return (*namespace, *parts)
     return parts[1:] if len(parts) > 2 and parts[0] == catalog else parts
 
 

@@ -130,6 +130,17 @@ class ScanTasks:
         """Every task's data sequence number, in order; 0 where the format has none."""
         return [n or 0 for n in self.java.numbers(self.tasks, self._file_method("dataSequenceNumber"))]
 
+    def oldest_without(self, paths: Collection[str]) -> int | None:
+        """The smallest data sequence number of all tasks but those of these files, in Java; null if there are none."""
+        java = self.java
+        others = self.tasks.stream().filter(_of_paths(java, sorted(paths)).negate())
+        numbers = others.map(java.as_function(self._file_method("dataSequenceNumber")))
+        known = numbers.filter(java.as_predicate(java.method("java.util.Objects", "nonNull", "java.lang.Object")))
+        oldest = known.min(java.jvm.java.util.Comparator.naturalOrder())
+        if oldest.isPresent():
+            return int(oldest.get())
+        return None if self.tasks.size() <= len(set(paths)) else 0
+
     def data_files(self) -> Any:
         """Java's own data files, as a set for a commit."""
         java = self.java

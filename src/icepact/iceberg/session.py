@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from threading import Lock
+from types import FrameType
 from typing import IO, Any
 
 from pyspark import RDD, SparkConf, SparkContext
@@ -20,14 +21,29 @@ from pyspark.sql import SparkSession
 
 from icepact.iceberg.jars import cache_dir, ensure_jars
 from icepact.iceberg.jvm import archive_path, find_java, launch_command
+from icepact.iceberg.rehearsal import start_rehearsal
 from icepact.model.errors import BadInput, SetupMissing, Unsupported
 
 MINIMUM_ICEBERG = (1, 12, 0)
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
-_MAKING_SESSIONS = Lock()
+_MAKING_SESSIONS = threading.Lock()
+_STARTED: list[subprocess.Popen[bytes]] = []
+"""Every JVM of this process."""
+_SECONDS_TO_END = 5.0
+"""For a JVM that is asked to end, before it is killed."""
 _FOR_THE_LAUNCHER = ("spark.master", "spark.driver.", "spark.jars", "spark.submit.")
 """Settings that must be known before Java starts. All others, and so all secrets, stay off the command line."""
+
+_COMPILED_LATER = [
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+]
+"""Ten times Java's defaults: its second compiler takes hot loops as before, and does not spend a start on what is hot
+only then."""
 
 _QUIET_LOGGING = """\
 status = error
@@ -95,8 +111,7 @@ def context_settings(extra: Mapping[str, str], *, short: bool = False) -> dict[s
             "-Xlog:cds=off",
             "-Xlog:cds+dynamic=off",
         ]
-    if short:
-        options.append("-XX:TieredStopAtLevel=1")
+    options += ["-XX:TieredStopAtLevel=1"] if short else _COMPILED_LATER
     settings = {
         "spark.app.name": "icepact",
         "spark.master": master,
@@ -139,14 +154,56 @@ def _start_context(extra: Mapping[str, str], *, verbose: bool, short: bool) -> N
     finally:
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
     gateway.proc = process
+    start_rehearsal(gateway)
     conf = SparkConf(loadDefaults=True, _jvm=gateway.jvm)  # what spark-submit settled, such as resolved packages
     for key, value in settings.items():
         conf.set(key, value)
-    context = SparkContext(conf=conf, gateway=gateway)
+    with _keeping_ctrl_c():
+        context = SparkContext(conf=conf, gateway=gateway)
     if settings["spark.master"].startswith("local") and "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable  # workers run what this process runs, not the first python3 on the PATH
     context.setLogLevel("WARN" if verbose else "ERROR")
+    if not verbose:  # both would tell at length when Java is killed, before whoever asks it next is told
+        logging.getLogger().addFilter(_not_of_the_end)
+        vars(context._accumulatorServer)["handle_error"] = lambda *_: None
     atexit.register(_stop, context, process)
+
+
+@contextlib.contextmanager
+def _keeping_ctrl_c() -> Iterator[None]:
+    """Leave Ctrl-C to whoever hears it: SparkContext takes it over, and calls Java from wherever Python is then."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread() and before is not None:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _ctrl_c_later() -> Iterator[None]:
+    """Ctrl-C waits until a process that is being started is known: else nobody could end it."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    pressed: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda *told: pressed.append(told))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    for press in pressed:
+        before(*press)
+
+
+def end_java(*, at_once: bool = False) -> None:
+    """End the JVMs of this process, also from within a signal handler; Spark is of no use afterwards."""
+    atexit.unregister(_stop)
+    for process in _STARTED:
+        process.kill() if at_once else process.terminate()
+    for process in _STARTED:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_SECONDS_TO_END)
+        process.kill()  # no harm if it is gone
 
 
 def _stop(context: object, process: subprocess.Popen[bytes]) -> None:
@@ -175,8 +232,9 @@ def _launch(command: list[str], *, verbose: bool) -> tuple[subprocess.Popen[byte
     folder = Path(tempfile.mkdtemp(prefix="icepact-"))
     try:
         info, log = folder / "connection", folder / "spark.log"
-        with log.open("wb") as sink:
+        with log.open("wb") as sink, _ctrl_c_later():
             process = _popen(command, info, None if verbose else sink)
+            _STARTED.append(process)
         while process.poll() is None and not info.is_file():
             time.sleep(0.02)
         if not info.is_file():

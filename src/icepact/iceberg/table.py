@@ -1,5 +1,6 @@
 """One table as the other rooms see it: pinning a state, and what a rewrite and a commit need."""
 
+import hashlib
 import json
 import re
 from collections import Counter
@@ -13,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from icepact.iceberg.compiled import instance_of
-from icepact.iceberg.java import Java, JavaError, error_line, patient, quiet, through_a_file
+from icepact.iceberg.java import LOOKS, Java, JavaError, error_line, patient, quiet, through_a_file
 from icepact.iceberg.scan import ScanTasks, live_deletes
 from icepact.model.census import Census
 from icepact.model.errors import BadInput, Unsupported
@@ -33,6 +34,7 @@ from icepact.model.table import (
 
 HIGHEST_FORMAT_VERSION = 3
 FACT_PREFIX = "icepact."
+NAME_MAPPING = "schema.name-mapping.default"
 _ENCRYPTION = "encryption.key-id"
 _RUN_FACTS = ("complete", "layout", "pinned-sequence-number", "earlier-sequence-numbers", "planned-at")
 """Of a run that left nothing over, in the summary of its last snapshot."""
@@ -46,8 +48,11 @@ class HeadView:
     """What is live at a head around some paths: all a judgement needs."""
 
     snapshot_id: int
+    """0 if the branch has no snapshot any more."""
     sequence_number: int
     format_version: int
+    interpretation: str
+    """How the table's files are read then."""
     files: Sequence[DataFile]
     """Live files in the partitions of the paths asked for."""
     deletes: Sequence[DeleteFile]
@@ -62,9 +67,11 @@ class HeadView:
         """Smallest sequence number of the live files in other partitions; null if there are none."""
         if self.everything.tasks.size() == self.tasks.tasks.size():
             return None
-        here = set(self.tasks.paths())
-        numbers = zip(self.everything.paths(), self.everything.sequence_numbers(), strict=True)
-        return min((number for path, number in numbers if path not in here), default=None)
+        return self.everything.oldest_without(self.tasks.paths())
+
+    def oldest_without(self, paths: Collection[str]) -> int | None:
+        """Smallest sequence number of the live files of the whole table but these; null if there are no others."""
+        return self.everything.oldest_without(paths)
 
 
 class _Told(NamedTuple):
@@ -94,9 +101,14 @@ class IcebergTable:
         self.table = table
         self.name = name
         self.sql_name = sql_name
+        self.uuid = str(table.operations().current().uuid() or table.location())
+        """What stays the same when a table is renamed; very old tables have no uuid."""
         self._check()
 
     def _check(self) -> None:
+        for what, found in (("partition spec", self.table.spec()), ("sort order", self.table.sortOrder())):
+            if found is None:
+                raise BadInput(f"{self.name} cannot be used: its metadata names a {what} that it does not have")
         if self.format_version > HIGHEST_FORMAT_VERSION:
             raise Unsupported(
                 f"{self.name} has format version {self.format_version}: icepact knows up to {HIGHEST_FORMAT_VERSION}"
@@ -137,9 +149,18 @@ class IcebergTable:
         return int(self.table.operations().current().formatVersion())
 
     @property
-    def uuid(self) -> str:
-        """What stays the same when a table is renamed."""
-        return str(self.table.uuid())
+    def last_sequence_number(self) -> int:
+        """Of all commits that the table, as it was last read, has ever seen; 0 on format version 1."""
+        return int(self.table.operations().current().lastSequenceNumber())
+
+    @property
+    def interpretation(self) -> str:
+        """What files and their partitions mean, in one word. Columns of files without field ids are found by the name
+        mapping, or by place: another mapping, or another schema, gives them another meaning, and no snapshot tells of
+        it. Nor are numbers enough: once an expiry has removed an unused schema or partition spec, another one may get
+        its number."""
+        told = [self.schema, self.properties.get(NAME_MAPPING, ""), *self._spec_documents.values()]
+        return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
 
     @property
     def schema(self) -> str:
@@ -151,11 +172,10 @@ class IcebergTable:
         """All partition specs the table has had."""
         found = {}
         schema = self.table.schema()
-        specs = self.table.specs()
-        for spec_id in self.java.keys(specs):
-            document = json.loads(str(self.java.iceberg.PartitionSpecParser.toJson(specs[spec_id])))
-            found[int(spec_id)] = PartitionSpec(
-                spec_id=int(spec_id),
+        for spec_id, text in self._spec_documents.items():
+            document = json.loads(text)
+            found[spec_id] = PartitionSpec(
+                spec_id=spec_id,
                 fields=tuple(
                     SpecField(
                         name=field["name"],
@@ -166,6 +186,12 @@ class IcebergTable:
                 ),
             )
         return found
+
+    @property
+    def _spec_documents(self) -> dict[int, str]:
+        """The same, as Iceberg's JSON."""
+        specs, to_json = self.table.specs(), self.java.iceberg.PartitionSpecParser.toJson
+        return {int(spec_id): str(to_json(specs[spec_id])) for spec_id in self.java.keys(specs)}
 
     @property
     def properties(self) -> dict[str, str]:
@@ -229,7 +255,7 @@ class IcebergTable:
             partitions=partitions,
         )
         files = tasks.files({d.key: i for i, d in enumerate(deletes)})
-        return TableState(**_facts(pin), files=files, deletes=deletes, live_twice=_live_twice(files))
+        return TableState(**_facts(pin), files=files, deletes=deletes, live_twice=live_twice(files))
 
     def _with_files(self, pin: Pinned, where: str | None) -> TableState:
         expression = None if where is None else self.expression(where)
@@ -239,7 +265,7 @@ class IcebergTable:
             _, deletes = live_deletes(self.java, self.table, self.table.snapshot(pin.snapshot_id))
             tasks = ScanTasks.plan(self.java, self.table, pin.snapshot_id, expression=expression)
             files = tasks.files({d.key: i for i, d in enumerate(deletes)})
-        return TableState(**_facts(pin), files=files, deletes=deletes, where=where, live_twice=_live_twice(files))
+        return TableState(**_facts(pin), files=files, deletes=deletes, where=where, live_twice=live_twice(files))
 
     @patient
     def pinned(self, branch: str, snapshot_id: int | None = None) -> Pinned:
@@ -306,7 +332,7 @@ class IcebergTable:
             with self.java.active(), quiet():
                 resolved = converter.collectResolvedSparkExpression(self.java.session, self.sql_name, where)
                 return converter.convertToIcebergExpression(resolved)
-        except (JavaError, PySparkException, Py4JError) as error:
+        except (Py4JError, PySparkException) as error:
             raise BadInput(f"where {where!r}: {error_line(error)}") from None
 
     @patient
@@ -325,20 +351,33 @@ class IcebergTable:
 
     @patient
     def view(self, branch: str, paths: Sequence[str]) -> HeadView:
-        """Refresh, and see what is live around these paths at the head."""
+        """Refresh, and see what is live around these paths at the head; at a newer one if that expires meanwhile."""
         self.table.refresh()
-        snapshot = self.head(branch)
-        if snapshot is None:
-            raise BadInput(f"{self.name} has no snapshot on {branch} any more")
-        self._check_partitions(snapshot)
-        java_deletes, deletes = live_deletes(self.java, self.table, snapshot)
-        everything = ScanTasks.plan(self.java, self.table, snapshot.snapshotId())
+        for _ in range(LOOKS):
+            snapshot = self.head(branch)
+            try:
+                return self._view_of(snapshot, paths)
+            except JavaError:
+                self.table.refresh()
+                if snapshot is None or self.has_snapshot(snapshot.snapshotId()):
+                    raise
+        return self._view_of(self.head(branch), paths)
+
+    def _view_of(self, snapshot: Any, paths: Sequence[str]) -> HeadView:
+        if snapshot is None:  # the table was made anew: nothing is live
+            nothing = self.java.jvm.java.util.ArrayList()
+            java_deletes, deletes, everything = nothing, list[DeleteFile](), ScanTasks(self.java, self.table, nothing)
+        else:
+            self._check_partitions(snapshot)
+            java_deletes, deletes = live_deletes(self.java, self.table, snapshot)
+            everything = ScanTasks.plan(self.java, self.table, snapshot.snapshotId())
         around = everything.in_partitions_of(everything.with_paths(paths))
         files = around.files({d.key: i for i, d in enumerate(deletes)})
         return HeadView(
-            snapshot_id=int(snapshot.snapshotId()),
-            sequence_number=int(snapshot.sequenceNumber()),
+            snapshot_id=0 if snapshot is None else int(snapshot.snapshotId()),
+            sequence_number=0 if snapshot is None else int(snapshot.sequenceNumber()),
             format_version=self.format_version,
+            interpretation=self.interpretation,
             files=files,
             deletes=deletes,
             everything=everything,
@@ -356,14 +395,24 @@ class IcebergTable:
         """Whether a snapshot is still known."""
         return snapshot_id is not None and self.table.snapshot(snapshot_id) is not None
 
+    def made_since(self, number: int) -> list[Any]:
+        """All snapshots with this sequence number or a later one, Java's own, on whichever branch or none. Not every
+        catalog keeps them in the order in which they were made; on format version 1 all have number 0."""
+        snapshots = self.table.operations().current().snapshots()
+        numbers = self.java.numbers(snapshots, self.java.method("org.apache.iceberg.Snapshot", "sequenceNumber"))
+        return [snapshots[at] for at, found in enumerate(numbers) if (found or 0) >= number]
+
     def committed_at(self, snapshot_id: int | None) -> datetime | None:
         """When a snapshot was committed; null if it is not known any more."""
         snapshot = None if snapshot_id is None else self.table.snapshot(snapshot_id)
         return None if snapshot is None else datetime.fromtimestamp(snapshot.timestampMillis() / 1000, UTC)
 
     def is_ancestor(self, snapshot_id: int, *, of: int) -> bool:
-        """Whether a snapshot is in the history of another, or is it."""
-        return bool(self.java.iceberg.util.SnapshotUtil.isAncestorOf(self.table, of, snapshot_id))
+        """Whether a snapshot is in the history of another, or is it; also one that has expired just before the rest."""
+        util = self.java.iceberg.util.SnapshotUtil
+        return bool(
+            util.isAncestorOf(self.table, of, snapshot_id) or util.isParentAncestorOf(self.table, of, snapshot_id)
+        )
 
     def newest(self, branch: str, count: int) -> list[int]:
         """The newest snapshots of a branch, newest first."""
@@ -406,7 +455,7 @@ class IcebergTable:
     def total_rows(self, snapshot_id: int) -> int | None:
         """Records in all live data files, as the snapshot's summary counts them; null if it does not."""
         total = (self.table.snapshot(snapshot_id).summary() or {}).get("total-records")
-        return None if total is None else int(total)
+        return int(total) if total is not None and str(total).isdecimal() else None
 
     @patient
     def paths_in_position_deletes(self, snapshot_id: int, delete_paths: Sequence[str]) -> dict[str, set[str]]:
@@ -435,7 +484,8 @@ def _facts(pin: Pinned) -> dict[str, Any]:
     return {field.name: getattr(pin, field.name) for field in fields(Pinned)}
 
 
-def _live_twice(files: Sequence[DataFile]) -> frozenset[str]:
+def live_twice(files: Sequence[DataFile]) -> frozenset[str]:
+    """Paths that are listed more than once."""
     if len({f.path for f in files}) == len(files):
         return frozenset()
     return frozenset(path for path, count in Counter(f.path for f in files).items() if count > 1)

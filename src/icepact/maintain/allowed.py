@@ -9,19 +9,20 @@ from icepact.model.budget import Limit, run_limits
 from icepact.model.config import Allowance, Budgets
 from icepact.model.plan import Plan
 from icepact.model.policy import Policy
+from icepact.model.rates import Rates
 from icepact.model.spending import HOUR, HourlyBudget, Spent, hourly_limits, promised_by, spent_by_table
 from icepact.record.store import RecordStore
 
 
-def limits_of(means: Means, table: str, policy: Policy, now: datetime) -> tuple[Limit, ...]:
+def limits_of(means: Means, table: str, policy: Policy, rates: Rates, now: datetime) -> tuple[Limit, ...]:
     """All that limits a plan: what a run may take, and what is left of this hour."""
-    cores = means.lake.session.sparkContext.defaultParallelism
-    limits = [*run_limits(policy, cores=min(cores, policy.parallelism or cores))]
+    currency = means.prices.currency
+    limits = [*run_limits(policy, cores=rates.cores, overhead=rates.overhead.seconds, currency=currency)]
     hourly = [budget for budget in hourly_budgets(table, policy, means.budgets) if budget.covers(table)]
     if hourly:
-        runs = means.store.recent(catalog=means.lake.catalog, since=now - HOUR)
+        runs = means.store.recent(catalog=means.lake.recorded_as, since=now - HOUR)
         promised = {run.run_id: _promised(means.store, run.run_id) for run in runs if run.status.open}
-        limits += hourly_limits(hourly, table, spent_by_table(runs, now, promised))
+        limits += hourly_limits(hourly, table, spent_by_table(runs, now, promised), currency)
     return tuple(limits)
 
 

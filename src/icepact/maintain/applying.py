@@ -16,27 +16,34 @@ from icepact.commit.judge import Answer
 from icepact.commit.settle import EXPIRED, Settled, over, settle
 from icepact.execute.checkpoint import outputs_by_group, recall, written_of
 from icepact.execute.rewriters.base import UnitResult
-from icepact.iceberg.java import error_line
+from icepact.execute.rewriters.job import start_workers
+from icepact.iceberg.java import as_ours, error_line, in_words
 from icepact.iceberg.lake import Lake
-from icepact.iceberg.leftovers import delete_files, delete_leftovers, referenced, run_folder
+from icepact.iceberg.leftovers import delete_files, delete_leftovers, missing_files, referenced, run_folder
+from icepact.iceberg.properties import refuse_odd_properties
+from icepact.iceberg.room import places_of, remedy
 from icepact.iceberg.staging import Staging
 from icepact.iceberg.table import IcebergTable
 from icepact.iceberg.traces import traces
-from icepact.maintain.ending import outcome_of
+from icepact.maintain.ending import outcome_of, what_became_of
+from icepact.maintain.interrupts import UnderWay, under_way
 from icepact.maintain.looking import SET_ASIDE_AFTER
-from icepact.maintain.work import BROKEN, Run, Work, planned_again, stop_the_table, what_is_read
+from icepact.maintain.warm import is_first, runs_now
+from icepact.maintain.work import BROKEN, RECALLED_FOR, Run, Work, planned_again, stop_the_table, what_is_read
 from icepact.model.errors import (
     BadInput,
     Cancelled,
     CommitBroken,
+    CommitRefused,
     CommitUnknown,
     IcepactError,
     RunLost,
     TableBusy,
 )
 from icepact.model.outcome import Outcome
-from icepact.model.plan import Plan
+from icepact.model.plan import Method, Plan
 from icepact.model.progress import Progress
+from icepact.model.room import is_full
 from icepact.model.run import Attempt, Failure, Landed, Lease, RunRecord, Status, groups_of, this_process
 from icepact.model.saved import Dropped
 from icepact.model.table import signature
@@ -59,7 +66,18 @@ _log = logging.getLogger("icepact")
 def apply(
     lake: Lake, plan: Plan, store: RecordStore, progress: Progress, *, dropped: Sequence[Dropped] = ()
 ) -> Outcome:
-    """Carry out a plan. The outcome tells of groups that were `dropped` from it, too."""
+    """Carry out a plan. The outcome tells of groups that were `dropped` from it, too.
+
+    Ctrl-C cancels the run; KeyboardInterrupt is raised when it has ended.
+    """
+    with under_way() as work:
+        return _apply(lake, plan, store, progress, dropped, work)
+
+
+def _apply(
+    lake: Lake, plan: Plan, store: RecordStore, progress: Progress, dropped: Sequence[Dropped], under: UnderWay
+) -> Outcome:
+    clock = time.monotonic()
     table = lake.table(plan.table)
     if table.uuid != plan.uuid:
         raise BadInput(f"{plan.table} is not the table that was planned: plan again")
@@ -70,7 +88,7 @@ def apply(
     run_id = f"{started:%Y%m%d%H%M%S}-{secrets.token_hex(4)}"
     record = RunRecord(
         run_id=run_id,
-        catalog=lake.catalog,
+        catalog=lake.recorded_as,
         table=plan.table,
         branch=plan.branch,
         status=Status.RUNNING,
@@ -84,25 +102,31 @@ def apply(
             plan=plan,
             run_id=record.run_id,
             started_at=started,
-            clock=time.monotonic(),
+            clock=clock,
             claim=store.begin(record),
             dropped=dropped,
         )
-        outcome = outcome_of(run)
-        _finish(store, run, outcome)
-        return outcome
+        run.outcome = outcome_of(run)
+        _finish(store, run, run.outcome)
+        return run.outcome
     refuse_broken(store, table)
-    with _held(store, table, record.run_id) as watch:
+    spark = table.session.sparkContext
+    if any(step.method is Method.ASSEMBLE for step in plan.steps):
+        start_workers(spark)
+    with _held(store, table, record.run_id, under) as watch:
         progress.step("held")
         claim = store.begin(record, plan.to_json())
         run = Run(
             plan=plan,
             run_id=record.run_id,
             started_at=started,
-            clock=time.monotonic(),
+            clock=clock,
             claim=claim,
             dropped=dropped,
+            first=is_first(spark),
         )
+        runs_now(spark)
+        under.said = lambda: what_became_of(run)
         progress.step("recorded")
         work = Work(table, run, store, watch, progress)
 
@@ -112,7 +136,15 @@ def apply(
 
 
 def resume(lake: Lake, record: RunRecord, store: RecordStore, progress: Progress) -> Outcome:
-    """Carry on with a run whose process died: what is finished and still fits is not done again."""
+    """Carry on with a run whose process died: what is finished and still fits is not done again.
+
+    Ctrl-C cancels the run; KeyboardInterrupt is raised when it has ended.
+    """
+    with under_way() as work:
+        return _resume(lake, record, store, progress, work)
+
+
+def _resume(lake: Lake, record: RunRecord, store: RecordStore, progress: Progress, under: UnderWay) -> Outcome:
     document = store.plan(record.run_id)
     if not record.status.open or record.status is Status.FENCED:
         raise BadInput(f"run {record.run_id} has ended ({record.status}): there is nothing to resume")
@@ -126,7 +158,7 @@ def resume(lake: Lake, record: RunRecord, store: RecordStore, progress: Progress
     if table.uuid != record.uuid:
         raise BadInput(f"{record.table} is not the table that run {record.run_id} worked on")
     refuse_broken(store, table)
-    with _held(store, table, record.run_id) as watch:
+    with _held(store, table, record.run_id, under) as watch:
         progress.step("held")
         settled = ends_of(table, store, record.attempts, record.branch, record.landed)
         for attempt, end in settled:
@@ -135,6 +167,8 @@ def resume(lake: Lake, record: RunRecord, store: RecordStore, progress: Progress
                     f"commit {attempt.commit_id} may still land, and {attempt.maker or record.owner} may still live: "
                     "try again later"
                 )
+            if end is Settled.BEHIND:
+                raise CommitUnknown(f"commit {attempt.commit_id} is not in the table, and {end}")
         claim = store.take(record, this_process(), to=Status.RUNNING)
         run = Run(
             plan=plan,
@@ -146,6 +180,7 @@ def resume(lake: Lake, record: RunRecord, store: RecordStore, progress: Progress
             landed=list(record.landed),
             pending=[attempt for attempt, end in settled if end is not Settled.TAKEN_BACK],
         )
+        under.said = lambda: what_became_of(run)
         progress.step("recorded")
         work = Work(table, run, store, watch, progress)
 
@@ -163,8 +198,8 @@ def _looked_after(table: IcebergTable, run: Run, store: RecordStore, work: Calla
     """Do the work, and look at its end what became of commits without an answer."""
     try:
         work()
-    except CommitUnknown:
-        _look_for_pending(table, run, store, own=True)
+    except (CommitUnknown, Cancelled) as error:
+        _look_for_pending(table, run, store, own=isinstance(error, CommitUnknown))
         if not run.committed >= {step.group_id for step in run.plan.steps}:
             raise
     except BaseException:
@@ -206,8 +241,14 @@ def _accept(table: IcebergTable, run: Run, store: RecordStore, attempt: Attempt,
 def check_unseen(table: IcebergTable, store: RecordStore, branch: str, attempt: Attempt, landed: Landed) -> None:
     """The check after a commit, for one whose maker did not live to do it; raises CommitBroken."""
     if landed.snapshot_id != EXPIRED:
-        stop = partial(stop_the_table, table, store)
-        check_after(table, branch, attempt, landed.snapshot_id, stop=stop)
+        check_after(
+            table,
+            branch,
+            attempt,
+            landed.snapshot_id,
+            missing=lambda: missing_files(table, table.changed_paths(landed.snapshot_id)[1]),
+            stop=partial(stop_the_table, table, store),
+        )
 
 
 def ends_of(
@@ -243,9 +284,10 @@ def _carry_on(
     def finished(staging: Staging) -> Mapping[str, UnitResult]:
         found = {}
         steps = tuple(step for step in again.plan.steps if step.group_id not in not_again)
-        reads = what_is_read(replace(again.plan, steps=steps))
+        reads = what_is_read(replace(again.plan, steps=steps), table)
+        oldest = (store.now() - RECALLED_FOR).isoformat()
         for unit_id, document in checkpoints.items():
-            if unit_id in reads and document.get("read") == reads[unit_id]:
+            if unit_id in reads and document.get("read") == reads[unit_id] and document.get("at", "") > oldest:
                 result = recall(document, staging)
                 if result is not None:
                     found[unit_id] = result
@@ -266,9 +308,10 @@ def _recall_committed(run: Run, checkpoints: Mapping[str, Mapping[str, Any]]) ->
 
 
 @contextmanager
-def _held(store: RecordStore, table: IcebergTable, run_id: str) -> Iterator[Watch]:
+def _held(store: RecordStore, table: IcebergTable, run_id: str, under: UnderWay) -> Iterator[Watch]:
     """Hold the table; a holder whose process is certainly gone is not waited for."""
     with Watch(store, hold(store, table, run_id)) as watch:
+        under.on_press(partial(watch.stop, f"run {run_id} was interrupted"))
         yield watch
 
 
@@ -285,7 +328,9 @@ def hold(store: RecordStore, table: IcebergTable, run_id: str) -> Lease:
 
 
 def refuse_broken(store: RecordStore, table: IcebergTable) -> None:
-    """The circuit breaker: a table that fails again and again, or once badly, is left alone."""
+    """The circuit breaker: a table that fails again and again, or once badly, is left alone; so is one that nobody can
+    commit to."""
+    refuse_odd_properties(table)
     now = datetime.now(UTC)
     for failure in store.failures(table.uuid):
         if failure.signature == BROKEN:
@@ -316,17 +361,20 @@ def _guarded(
         work()
     except BaseException as error:
         certain = not isinstance(error, CommitUnknown | CommitBroken | RunLost) and not run.unsettled
-        run.error = error_line(error)
+        ours = as_ours(error)
+        run.error = str(ours or in_words(error))
+        if full := is_full(run.error) and isinstance(error, Exception) and not isinstance(error, IcepactError):
+            run.error = remedy(run.error, places_of(table))
         run.blamed = isinstance(error, Exception) and not isinstance(error, Cancelled | RunLost | TableBusy)
         if isinstance(error, Cancelled):
             run.status = Status.CANCELLED
+        elif isinstance(error, CommitRefused) and run.unsettled:
+            run.error += "; its files stay until `icepact cleanup` has seen that no earlier request of it landed"
         elif not certain and not isinstance(error, CommitBroken | RunLost):
             run.status = Status.UNKNOWN
-        elif not isinstance(error, IcepactError):
-            run.error = f"{type(error).__name__}: {run.error}"
         if isinstance(error, CommitBroken):
             stop_the_table(table, store, run.error)
-        if not isinstance(error, IcepactError):
+        if ours is None and not full and not isinstance(error, IcepactError):
             _end(table, run, store, progress, certain=certain)
             raise
     return _end(table, run, store, progress, certain=certain)
@@ -335,8 +383,8 @@ def _guarded(
 def _end(table: IcebergTable, run: Run, store: RecordStore, progress: Progress, *, certain: bool) -> Outcome:
     """The run ends first, and its files go after that: whoever has lost the run meanwhile has no right to them, and
     an ended run is taken over by nobody."""
-    outcome = outcome_of(run)
-    ended = _finish(store, run, outcome)
+    outcome = run.outcome = outcome_of(run)
+    ended = _finish(store, run, outcome, make_room=partial(_make_room, table, run, store) if certain else None)
     progress.step("finished")
     if certain and ended:
         _clean_up(table, run, store)
@@ -344,8 +392,8 @@ def _end(table: IcebergTable, run: Run, store: RecordStore, progress: Progress, 
     try:
         _remember_failures(table, run, store)
         _set_clocks(table, run, store)
-    except IcepactError as error:
-        _log.warning("what became of run %s could not be recorded: %s", run.run_id, error)
+    except Exception as error:  # a table that was dropped meanwhile cannot be asked; the run has ended all the same
+        _log.warning("what became of run %s could not be recorded: %s", run.run_id, error_line(error))
     return outcome
 
 
@@ -361,7 +409,7 @@ def _set_clocks(table: IcebergTable, run: Run, store: RecordStore) -> None:
         store.compacted(plan.uuid, plan.branch, tiers, pinned or datetime.now(UTC))
 
 
-def _finish(store: RecordStore, run: Run, outcome: Outcome) -> bool:
+def _finish(store: RecordStore, run: Run, outcome: Outcome, *, make_room: Callable[[], None] | None = None) -> bool:
     """The table is as it is by now: a history that cannot be written does not change how the run ended."""
     ended = [replace(attempt, ended=True) for attempt in ([run.attempt] if run.attempt else [])]
     for number in count():
@@ -374,10 +422,21 @@ def _finish(store: RecordStore, run: Run, outcome: Outcome) -> bool:
             if isinstance(error, RunLost) or number == _TIMES_TOLD - 1:
                 _log.warning("the end of run %s could not be recorded: %s", run.run_id, error_line(error))
                 return False
+            if make_room is not None and not number and is_full(str(error)):
+                with suppress(IcepactError):
+                    make_room()
             time.sleep(_FIRST_WAIT * 2**number)
     with suppress(IcepactError):
         store.forget(before=datetime.now(UTC) - CHECKPOINTS_KEPT)
     return True
+
+
+def _make_room(table: IcebergTable, run: Run, store: RecordStore) -> None:
+    """Delete what a run wrote although its end is not recorded, because there is no room to record it: nobody can take
+    the run over without writing that down. Not where the end of a commit is not known."""
+    record = store.run(run.run_id)
+    if record is not None and record.epoch == run.claim.epoch and not run.attempts:
+        _clean_up(table, run, store)
 
 
 def _has_ended(store: RecordStore, run: Run, outcome: Outcome) -> bool:
@@ -387,9 +446,10 @@ def _has_ended(store: RecordStore, run: Run, outcome: Outcome) -> bool:
 
 
 def _remember_failures(table: IcebergTable, run: Run, store: RecordStore) -> None:
-    """Groups that failed by themselves, not because somebody else was faster; and runs of which nothing came."""
+    """Groups that failed by themselves, not because somebody else was faster, nor for want of room; and runs of which
+    nothing came."""
     refused = {g: v.reason for g, v in run.given_up.items() if v.answer is Answer.REFUSED}
-    failed = {**refused, **run.failed}
+    failed = {group: why for group, why in {**refused, **run.failed}.items() if not is_full(why)}
     well = []
     committed = run.committed
     for step in run.plan.steps:
@@ -400,7 +460,7 @@ def _remember_failures(table: IcebergTable, run: Run, store: RecordStore) -> Non
             well.append(name)
     if run.landed:
         store.forgive(table.uuid, [*well, WHOLE_TABLE])
-    elif run.error is not None and run.blamed:
+    elif run.error is not None and run.blamed and not is_full(run.error):
         store.failed(table.uuid, _failure(WHOLE_TABLE, "", run.error))
 
 
@@ -418,10 +478,12 @@ def _clean_up(table: IcebergTable, run: Run, store: RecordStore) -> None:
     try:
         # a commit may be on its way, and makes our files part of the table when it arrives
         for attempt, end in ends_of(table, store, run.pending, run.plan.branch, run.landed):
-            if isinstance(end, Landed) or not over(end, attempt):
+            if isinstance(end, Landed) or not over(end, attempt, store.now()):
                 return  # left for `icepact cleanup`
-        if run.claim.epoch or run.unheard:
-            keep |= referenced(table, run.run_id)
+        if not known - keep and not incomplete:
+            return
+        # asked, not remembered: whoever has a copy of the record store may have taken the run for dead and committed it
+        keep |= referenced(table, run.run_id)
         delete_files(table, sorted(known - keep))
         if incomplete:
             delete_leftovers(table, run_folder(table, run.run_id), keep=keep)

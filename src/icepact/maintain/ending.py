@@ -2,16 +2,29 @@
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 
 from icepact.commit.judge import Answer
 from icepact.execute.run import unit_ids
 from icepact.maintain.work import Run
 from icepact.model.outcome import GroupOutcome, Outcome
+from icepact.model.overhead import overhead_of
 from icepact.model.plan import Method, RewriteFiles
 from icepact.model.prices import Prices
-from icepact.model.rates import READS_PER_FILE, WRITES_PER_FILE
+from icepact.model.rates import READS_PER_FILE, WRITES_PER_FILE, Effort, encoded_share
 from icepact.model.rewrite import Written
 from icepact.model.run import Status
+from icepact.model.words import counted
+
+
+def _overhead(made: Sequence[GroupOutcome], seconds: float, work: float, cores: int) -> float:
+    efforts = [
+        (g, Effort(units=g.units, files=g.input_files, copied=g.copied_bytes, encoded=g.encoded_bytes)) for g in made
+    ]
+    encoded = sum(g.seconds * encoded_share(g.method, effort) for g, effort in efforts) / max(work, 1e-9)
+    return overhead_of(
+        seconds=seconds, work=work, units=sum(g.units for g in made), cores=cores, encoded=min(1.0, encoded)
+    )
 
 
 def outcome_of(run: Run) -> Outcome:
@@ -21,7 +34,8 @@ def outcome_of(run: Run) -> Outcome:
     groups = (*tried, *(_group_outcome(run, each.step, committed=False, why=each.reason) for each in run.dropped))
     done = [g for g in groups if g.committed]
     made = [g for g in groups if g.group_id in run.written]
-    before = run.plan.before
+    before, foreseen = run.plan.before, run.plan.predicted
+    seconds, work = time.monotonic() - run.clock, sum(g.seconds for g in groups)
     return Outcome(
         run_id=run.run_id,
         table=run.plan.table,
@@ -29,7 +43,7 @@ def outcome_of(run: Run) -> Outcome:
         status=_status(run, tried),
         snapshot_id=run.landed[-1].snapshot_id if run.landed else run.plan.snapshot_id,
         started_at=run.started_at,
-        seconds=time.monotonic() - run.clock,
+        seconds=seconds,
         files_before=before.files,
         files_after=before.files + sum(g.output_files - g.input_files for g in done),
         rows_before=before.rows,
@@ -47,7 +61,14 @@ def outcome_of(run: Run) -> Outcome:
         requests=sum(g.requests for g in groups),
         write_requests=sum(g.write_requests for g in groups),
         transferred_bytes=sum(g.transferred_bytes for g in groups),
-        work_seconds=round(sum(g.seconds for g in groups), 3),
+        work_seconds=round(work, 3),
+        overhead_seconds=0.0  # of work that several processes did it cannot be told
+        if run.claim.epoch
+        else round(_overhead(made, seconds, work, foreseen.cores), 3),
+        first_run=run.first,
+        predicted_duration=foreseen.duration,
+        predicted_duration_low=foreseen.duration_low,
+        predicted_duration_high=foreseen.duration_high,
         output_files=sum(g.output_files for g in made),
         output_bytes=sum(g.bytes_out for g in made),
         predicted_files=sum(g.predicted_files for g in made),
@@ -58,8 +79,37 @@ def outcome_of(run: Run) -> Outcome:
         predicted_money=round(sum(g.predicted_money for g in made), 9),
         money=round(sum(g.money for g in groups), 9),
         currency=run.plan.prices.currency,
+        complete=run.plan.complete and all(g.committed for g in tried),
+        layout=run.plan.policy.fingerprint,
+        pinned_sequence_number=run.plan.sequence_number,
+        planned_at=run.plan.planned_at,
+        reason=None if tried or run.dropped else run.plan.why_nothing,
         error=run.error,
     )
+
+
+def what_became_of(run: Run) -> str:
+    """What is true of a run if its process ends now, and how to go on, in one line."""
+    again = f"`icepact compact {run.plan.table}`"
+    if run.outcome is not None:
+        return _became(run.outcome, again)
+    if run.attempts:
+        return f"run {run.run_id} was left while a commit was under way: {again} finds out whether it landed"
+    tidy = f"`icepact cleanup {run.plan.table} --yes` deletes what it wrote"
+    return f"run {run.run_id} was left: {again} goes on with it, {tidy}"
+
+
+def _became(outcome: Outcome, again: str) -> str:
+    run, done = f"run {outcome.run_id}", sum(group.committed for group in outcome.groups)
+    match outcome.status:
+        case Status.COMMITTED | Status.NOTHING_TO_DO:
+            return f"{run} on {outcome.table} is {outcome.status}, nothing of it is left to do"
+        case Status.UNKNOWN:
+            return f"whether the last commit of {run} landed is not known: {again} finds out, and goes on"
+        case Status.CANCELLED if not done:
+            return f"{run} is cancelled, {outcome.table} is as it was: {again} begins anew"
+    reason = f" ({outcome.error})" if outcome.error and outcome.status is Status.FAILED else ""
+    return f"{run} is {outcome.status}{reason}, {done} of {counted(len(outcome.groups), 'group')} committed: {again}"
 
 
 def _group_outcome(run: Run, step: RewriteFiles, *, committed: bool, why: str = "") -> GroupOutcome:

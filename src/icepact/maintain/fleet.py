@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from icepact.iceberg.java import error_line
+from icepact.iceberg.java import in_words
 from icepact.maintain.applying import apply
-from icepact.maintain.looking import judged, plan
+from icepact.maintain.looking import plan, summary
 from icepact.maintain.means import Means
 from icepact.maintain.recovery import resume_dead
 from icepact.model.budget import Limit, Resource
-from icepact.model.errors import IcepactError, PermanentError, TableBusy
+from icepact.model.errors import PermanentError, TableBusy
 from icepact.model.fleet import (
     Ended,
     Fleet,
@@ -19,7 +19,6 @@ from icepact.model.fleet import (
     Ranked,
     TableSummary,
     Visit,
-    summary_of,
 )
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
@@ -41,9 +40,9 @@ def look_around(means: Means, names: Sequence[str], *, by: RankBy, limits: Seque
     for name in names:
         told(name)
         try:
-            found.append(summary_of(*judged(means, name, Options())))
+            found.append(summary(means, name))
         except Exception as error:
-            failed.append(NotLooked(table=name, reason=_said(error)))
+            failed.append(NotLooked(table=name, reason=in_words(error)))
     ranked = rank(found, by=by, limits=limits)
     return Fleet(tables=ranked, failed=failed, budget=tuple(limits), currency=means.prices.currency)
 
@@ -81,7 +80,7 @@ def _visit(means: Means, ranked: Ranked, left: Sequence[Limit], *, dry_run: bool
     except TableBusy as error:
         return replace(visit, ended=Ended.SKIPPED, reason=str(error), plan=None)
     except Exception as error:
-        return replace(visit, ended=Ended.FAILED, reason=_said(error))
+        return replace(visit, ended=Ended.FAILED, reason=in_words(error))
 
 
 def _refuse_unwell(resumed: Outcome | None) -> None:
@@ -131,8 +130,3 @@ def _measured(outcome: Outcome | None, resource: Resource) -> float:
             return spent.money
         case _:
             assert_never(resource)
-
-
-def _said(error: Exception) -> str:
-    line = error_line(error)
-    return line if isinstance(error, IcepactError) else f"{type(error).__name__}: {line}"

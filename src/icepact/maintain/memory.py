@@ -8,12 +8,15 @@ from threading import Lock
 from icepact.model.census import Sheet
 from icepact.model.errors import IcepactError
 from icepact.model.looked import Looked
+from icepact.model.names import Names
 from icepact.plan.decide import Decided
 from icepact.record.store import RecordStore
 
 _log = logging.getLogger("icepact")
 _FILES = 4_000_000
 """Files in all sheets in memory: some 300 MB."""
+_NAMES = 256 * 1024**2
+"""Bytes of names in memory: of two million files or more."""
 _TABLES = 100
 _ROOM = 1024**3
 """Bytes of sheets in the record store."""
@@ -26,6 +29,8 @@ class Memory:
         self._lock = Lock()
         self._sheets: OrderedDict[str, Sheet] = OrderedDict()
         self._files = 0
+        self._names: OrderedDict[str, Names] = OrderedDict()
+        self._named = 0
         self._looks: OrderedDict[tuple[str, str], tuple[Looked, Decided]] = OrderedDict()
 
     def sheets(self, paths: Sequence[str], store: RecordStore) -> Mapping[str, Sheet]:
@@ -59,6 +64,24 @@ class Memory:
                 self._sheets[path] = sheet
             while self._files > _FILES and len(self._sheets) > 1:
                 self._files -= len(self._sheets.popitem(last=False)[1])
+
+    def names(self, paths: Sequence[str]) -> Mapping[str, Names]:
+        """What is known of the files of these manifests."""
+        with self._lock:
+            found = {path: self._names[path] for path in paths if path in self._names}
+            for path in found:
+                self._names.move_to_end(path)
+        return found
+
+    def keep_names(self, names: Mapping[str, Names]) -> None:
+        """Names were read."""
+        with self._lock:
+            for path, told in names.items():
+                before = self._names.pop(path, None)
+                self._named += told.bytes - (0 if before is None else before.bytes)
+                self._names[path] = told
+            while self._named > _NAMES and len(self._names) > 1:
+                self._named -= self._names.popitem(last=False)[1].bytes
 
     def last(self, uuid: str, branch: str) -> tuple[Looked | None, Decided | None]:
         """The last look at a table, and what was decided."""

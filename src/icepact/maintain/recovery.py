@@ -2,19 +2,22 @@
 
 import logging
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
 
 from icepact.commit.settle import EXPIRED, Settled, over
-from icepact.execute.checkpoint import outputs_of_groups
+from icepact.execute.checkpoint import outputs_by_group
 from icepact.execute.uploads import abort_uploads, unfinished_uploads
-from icepact.iceberg.java import JavaError, error_line, is_forbidden
+from icepact.iceberg.java import JavaError, error_line, in_words, is_forbidden
 from icepact.iceberg.lake import Lake
 from icepact.iceberg.leftovers import (
     delete_files,
     listed_files,
     may_delete,
+    missing_files,
     referenced,
     run_folder,
     strangers,
@@ -25,9 +28,11 @@ from icepact.iceberg.rows import row_sum
 from icepact.iceberg.table import IcebergTable
 from icepact.iceberg.traces import traces
 from icepact.maintain.applying import check_unseen, ends_of, hold, resume
+from icepact.maintain.interrupts import under_way
 from icepact.maintain.work import stop_the_table
 from icepact.model.errors import (
     BadInput,
+    CatalogUnusable,
     CommitBroken,
     CommitUnknown,
     IcepactError,
@@ -38,49 +43,48 @@ from icepact.model.errors import (
 )
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
+from icepact.model.policy import Policy
 from icepact.model.progress import Progress
 from icepact.model.recovery import Checked, Swept
+from icepact.model.room import is_full
 from icepact.model.run import Attempt, Landed, RunRecord, Status, groups_of, this_process
+from icepact.model.words import counted
+from icepact.record.liveness import dead, resumable_run
 from icepact.record.store import RecordStore
 
 TASK_TIMEOUT = timedelta(hours=1)
 """A task that is not heard of for so long writes nothing any more."""
 _log = logging.getLogger("icepact")
 _MOST_RUNS = 10_000
+_KEEPS_ALL = "the table has gc.enabled=false"
 _Ends = Sequence[tuple[Attempt, Landed | Settled]]
 
 
-def dead(record: RunRecord, store: RecordStore, now: datetime | None = None) -> str | None:
-    """Why nobody works on an open run any more; null if somebody may."""
-    if record.status is Status.UNKNOWN:
-        return "it ended without knowing whether its last commit landed"
-    if record.owner is not None and record.owner.gone:
-        return f"{record.owner} is gone"
-    lease = store.lease(record.uuid)
-    if lease is None or lease.run_id != record.run_id:
-        return f"{record.owner or 'nobody'} does not hold the table any more"
-    if (now or datetime.now(UTC)) >= lease.expires_at:
-        return f"{record.owner} was last heard of at {lease.expires_at:%Y-%m-%d %H:%M:%S} UTC"
-    return None
+def take_over_history(lake: Lake, store: RecordStore, table: str) -> None:
+    """What was recorded before catalogs without a name were recorded by their place becomes this catalog's, if it is
+    about the very table that has this name in it."""
+    if lake.recorded_as == lake.catalog:
+        return
+    if store.runs(catalog=lake.catalog, table=table, limit=1, outcomes=False):
+        store.rename_catalog(lake.catalog, lake.recorded_as, table=table, uuid=lake.table(table).uuid)
 
 
-def resumable(lake: Lake, table: str, store: RecordStore) -> RunRecord | None:
-    """The newest run on a table that died and can be carried on with."""
-    for record in store.runs(catalog=lake.catalog, table=table, open_only=True):
-        if record.status is not Status.FENCED and dead(record, store) and store.plan(record.run_id):
-            return record
-    return None
-
-
-def resume_dead(lake: Lake, table: str, store: RecordStore, progress: Progress) -> Outcome | None:
-    """Carry on with the newest run on a table that died, if there is one and it can be carried on with."""
-    record = resumable(lake, table, store)
+def resume_dead(
+    lake: Lake, table: str, store: RecordStore, progress: Progress, policy: Policy | None = None
+) -> Outcome | None:
+    """Carry on with the newest run on a table that died, if there is one and it can be carried on with. The outcome
+    tells which of its options are not those of the policy."""
+    record = resumable_run(store, lake.recorded_as, table)
+    if record is None:
+        return None
     try:
-        return None if record is None else resume(lake, record, store, progress)
+        outcome = resume(lake, record, store, progress)
     except (BadInput, CommitUnknown) as error:
         # of another version, on a table that is paused, or perhaps still committing elsewhere: a new run is safe
         _log.warning("not resumed: %s", error)
         return None
+    began_with = Plan.from_json(store.plan(record.run_id)).policy
+    return outcome if policy is None else replace(outcome, kept_options=began_with.other_than(policy))
 
 
 # -- cleaning up ----------------------------------------------------------------------------------
@@ -96,31 +100,61 @@ def clean_up(
     now: datetime | None = None,
 ) -> Sequence[Swept]:
     """Find what dead runs left behind, and delete it if asked to: exactly the files that no snapshot refers to."""
-    return list(_sweep_all(lake, store, table, delete, task_timeout, now or datetime.now(UTC)))
+    found: list[Swept] = []
+    with under_way() as work:
+        if delete:
+            work.said = lambda: f"the clean-up had come to {counted(len(found), 'run')}: run the same command again"
+        for swept in _sweep_all(lake, store, table, delete, task_timeout, now or store.now()):
+            found.append(swept)
+            if work.pressed:
+                break
+    return found
 
 
 def _sweep_all(
     lake: Lake, store: RecordStore, name: str | None, delete: bool, task_timeout: timedelta, now: datetime
 ) -> Iterator[Swept]:
-    for record in store.runs(catalog=lake.catalog, table=name, limit=_MOST_RUNS, outcomes=False):
+    unloadable: dict[str, str] = {}
+    former = store.runs(catalog=lake.catalog, table=name, limit=_MOST_RUNS, outcomes=False)
+    for table_name in sorted({record.table for record in former}) if lake.recorded_as != lake.catalog else ():
+        with suppress(Exception):  # of another catalog
+            take_over_history(lake, store, table_name)
+    for record in store.runs(catalog=lake.recorded_as, table=name, limit=_MOST_RUNS, outcomes=False):
         if _swept_for_good(record, task_timeout):
+            continue
+        if record.table in unloadable:  # finding that out may take minutes
+            yield _failed(record, unloadable[record.table])
             continue
         try:
             table = lake.table(record.table)
         except TableNotFound:
-            continue  # its files went with it, or are nobody's business any more
-        except (IcepactError, JavaError) as error:
-            yield _left_alone(record, error_line(error))
+            yield from _without_table(record)
+            continue
+        except CatalogUnusable:
+            raise  # as with every other table
+        except Exception as error:
+            unloadable[record.table] = in_words(error)
+            yield _failed(record, in_words(error))
             continue
         if record.uuid and table.uuid != record.uuid:
+            yield from _without_table(record)
             continue
         try:
+            table.refresh()  # Spark may have remembered an older state
             fresh = store.run(record.run_id) or record  # judged as it is now, not as it was when the list was made
             swept = _sweep(table, fresh, store, delete=delete, now=now)
-        except (IcepactError, JavaError) as error:
-            swept = _left_alone(record, error_line(error))
+        except Exception as error:
+            swept = _failed(record, in_words(error))
         if swept is not None:
             yield swept
+
+
+def _without_table(record: RunRecord) -> Iterator[Swept]:
+    """Files of a table that is gone went with it, or are nobody's business any more. But it may have been renamed, and
+    an open run may have left some."""
+    if record.status.open or record.attempts:
+        where = f"; if it was renamed, what the run left is below {record.folder}" if record.folder else ""
+        yield _left_alone(record, f"the table that it worked on has another name now, or is gone{where}")
 
 
 def _swept_for_good(record: RunRecord, task_timeout: timedelta) -> bool:
@@ -132,7 +166,7 @@ def _swept_for_good(record: RunRecord, task_timeout: timedelta) -> bool:
 
 def _sweep(table: IcebergTable, record: RunRecord, store: RecordStore, *, delete: bool, now: datetime) -> Swept | None:
     """End a dead run, or see that one has ended; then look at what it left."""
-    why = f"it ended ({record.status})"
+    why, ended = f"it ended ({record.status})", not record.status.open
     keep: frozenset[str] | None = None
     beside: dict[str, int] = {}
     if record.status.open:
@@ -146,13 +180,33 @@ def _sweep(table: IcebergTable, record: RunRecord, store: RecordStore, *, delete
             return _left_alone(record, f"{why}; {ends}")
         beside = _beside(table, record, ends)
         if delete:
+            end = partial(_fence if record.status.open else _settle, table, record, store, ends, list(beside))
             try:
-                record, keep = (_fence if record.status.open else _settle)(table, record, store, ends, list(beside))
+                record, keep, freed = _with_room(end, table, record, store)
             except (RunLost, TableBusy) as error:
                 return _left_alone(record, str(error))
+            beside |= freed
         else:
             keep = referenced(table, record.run_id)
-    return _sweep_folders(table, record, store, why, keep, beside, delete=delete, now=now)
+    swept = _sweep_folders(table, record, store, why, keep, beside, delete=delete, now=now)
+    return None if ended and swept is not None and swept.in_vain else swept
+
+
+def _with_room(
+    end: Callable[[], tuple[RunRecord, frozenset[str]]], table: IcebergTable, record: RunRecord, store: RecordStore
+) -> tuple[RunRecord, frozenset[str], dict[str, int]]:
+    """End a dead run. If there is no room to write that down, what it wrote goes first: nobody else can take it then,
+    without writing that down. Returns these files, too."""
+    try:
+        return *end(), {}
+    except BadInput as error:
+        if not is_full(str(error)):
+            raise
+    files = _unwanted(table, record, store, None)
+    if isinstance(files, str):
+        raise PermanentError(files)
+    delete_files(table, list(files))
+    return *end(), files
 
 
 def _sweep_folders(
@@ -169,24 +223,20 @@ def _sweep_folders(
     """Delete what nobody needs, or only tell; nothing, if there is nothing to tell. `beside` are other files of the run
     that go, or have gone by now."""
     folders = _folders(table, record)
-    listed = _listed(table, folders)
-    if keep is None:
-        others = strangers(list(listed), _outputs(record, store))  # if there are none, nobody needs to ask the table
-        keep = referenced(table, record.run_id) if others else frozenset(listed)
-    files = unwanted(list(listed), keep)
-    if not files and strangers(list(listed), keep):
-        return _left_alone(record, f"{why}; a committed file is not recognised in the listing: nothing is deleted")
+    files = _unwanted(table, record, store, keep)
+    if isinstance(files, str):
+        return _left_alone(record, f"{why}; {files}: nothing is deleted")
     uploads = sum(unfinished_uploads(table, folder) for folder in folders)
-    if (files or uploads) and not may_delete(table):
-        return _left_alone(record, f"{why}; the table has gc.enabled=false: nothing is deleted")
+    if uploads and not may_delete(table):
+        return _left_alone(record, f"{why}; {_KEEPS_ALL}: nothing is deleted")
     if delete:
-        delete_files(table, files)
+        delete_files(table, list(files))
         if uploads:
             for folder in folders:
                 abort_uploads(table, folder)
-        stayed = set(files) & set(_listed(table, folders)) if files else set()
+        stayed = files.keys() & set(_listed(table, folders)) if files else set()
         if stayed:  # storage may refuse without a word
-            return _left_alone(record, f"{why}; {len(stayed)} files could not be deleted, first {min(stayed)}")
+            return _failed(record, f"{why}; {len(stayed)} files could not be deleted, first {min(stayed)}")
         store.swept(record.run_id, now)
     elif not files and not beside and not uploads and not record.status.open:
         return None
@@ -195,11 +245,32 @@ def _sweep_folders(
         table=record.table,
         status=record.status.value,
         files=[*beside, *files],
-        bytes=sum(beside.values()) + sum(listed[path] for path in files),
+        bytes=sum(beside.values()) + sum(files.values()),
         uploads=uploads,
         reason=why,
         deleted=delete,
     )
+
+
+def _unwanted(
+    table: IcebergTable, record: RunRecord, store: RecordStore, keep: frozenset[str] | None
+) -> dict[str, int] | str:
+    """Files of a run that nobody needs, with their sizes, or why they cannot be told. `keep` are those that the table
+    refers to; null if that is to be asked."""
+    listed = _listed(table, _folders(table, record))
+    committed = _outputs(record, store)
+    others = strangers(list(listed), committed or frozenset())  # what landed stays, for whoever may still see it
+    if others and (doubt := _doubt(table, record, told=committed is not None)):
+        return doubt
+    if keep is None:
+        keep = referenced(table, record.run_id) if others else frozenset()
+    ours = set(others)
+    files = [path for path in unwanted(list(listed), keep) if path in ours]
+    if not files and strangers(others, keep):
+        return "a committed file is not recognised in the listing"
+    if files and not may_delete(table):
+        return _KEEPS_ALL
+    return {path: listed[path] for path in files}
 
 
 def _folders(table: IcebergTable, record: RunRecord) -> list[str]:
@@ -211,10 +282,26 @@ def _listed(table: IcebergTable, folders: Sequence[str]) -> dict[str, int]:
     return {path: size for folder in folders for path, size in listed_files(table, folder).items()}
 
 
-def _outputs(record: RunRecord, store: RecordStore) -> frozenset[str]:
-    """What a run committed, as far as its checkpoints tell."""
+def _outputs(record: RunRecord, store: RecordStore) -> frozenset[str] | None:
+    """What a run committed; null if its checkpoints do not tell any more."""
+    files = outputs_by_group(store.checkpoints(record.run_id))
     groups = groups_of(record.landed)
-    return outputs_of_groups(store.checkpoints(record.run_id), groups) if groups else frozenset()
+    return frozenset(path for group in groups for path in files[group]) if groups <= files.keys() else None
+
+
+def _doubt(table: IcebergTable, record: RunRecord, *, told: bool) -> str | None:
+    """Why nobody can say which files of a run are live; null if the table can. `told`: its checkpoints know them."""
+    numbers = [landed.sequence_number for landed in record.landed]
+    if max(numbers, default=0) > table.last_sequence_number:
+        return "the table is seen here as it was before its commits: this may not be the catalog that it knew"
+    if not told and not any(table.has_snapshot(landed.snapshot_id) for landed in record.landed):
+        return "neither its checkpoints nor the table tell any more what it committed"
+    return None
+
+
+def _failed(record: RunRecord, reason: str) -> Swept:
+    """What should have gone, and could not."""
+    return replace(_left_alone(record, reason), failed=True)
 
 
 def _left_alone(record: RunRecord, reason: str) -> Swept:
@@ -354,9 +441,19 @@ def _check(table: IcebergTable, landed: Landed) -> Checked:
     if landed.snapshot_id == EXPIRED or not table.has_snapshot(landed.snapshot_id):
         return Checked(snapshot_id=landed.snapshot_id, rows=None, same=None, reason="the snapshot has expired")
     removed, added = table.changed_paths(landed.snapshot_id)
+    missing = missing_files(table, added)
+    if missing:
+        return Checked(
+            snapshot_id=landed.snapshot_id,
+            rows=None,
+            same=False,
+            reason=f"{len(missing)} of its {len(added)} files are not on storage any more, first {min(missing)}",
+        )
     after = row_sum(table, table.tasks_of(landed.snapshot_id, added))
     told = table.fact(landed.snapshot_id, "proof-row-sum")
-    if landed.parent_id is not None and table.has_snapshot(landed.parent_id):
+    there = landed.parent_id is not None and table.has_snapshot(landed.parent_id)
+    if there and not missing_files(table, removed):
+        assert landed.parent_id is not None
         before = row_sum(table, table.tasks_of(landed.parent_id, removed))
         same, how = before == after, "every row is the same"
         if not same and before.unnumbered:  # any commit gives ids to rows from before an upgrade
@@ -403,8 +500,11 @@ def take_back(lake: Lake, record: RunRecord, store: RecordStore) -> int:
         )
     if good is None or not table.has_snapshot(good):
         raise PermanentError(f"the snapshot before run {record.run_id} has expired: there is nothing to go back to")
-    if not roll_back(table, record.branch, bad=ids[-1], good=good):
-        raise PermanentError(f"{record.table} was changed at this very moment: try again")
-    with suppress(IcepactError):  # the table is what counts
-        store.take(record, this_process(), to=Status.ROLLED_BACK)
+    with under_way() as work:
+        work.said = lambda: f"whether run {record.run_id} was taken back is not known: run the same command again"
+        if not roll_back(table, record.branch, bad=ids[-1], good=good):
+            raise PermanentError(f"{record.table} was changed at this very moment: try again")
+        work.said = lambda: f"{record.table} is back at snapshot {good}"
+        with suppress(IcepactError):  # the table is what counts
+            store.take(record, this_process(), to=Status.ROLLED_BACK)
     return good

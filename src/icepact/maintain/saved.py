@@ -5,11 +5,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from icepact.assess.health import assess
-from icepact.commit.judge import Answer, Verdict, judge, pinned_inputs
+from icepact.commit.judge import Answer, Pin, Verdict, judge, pinned_inputs
 from icepact.iceberg.table import HeadView, IcebergTable
 from icepact.maintain.allowed import limits_of
 from icepact.maintain.applying import apply
-from icepact.maintain.looking import counted, set_aside
+from icepact.maintain.looking import counted, rates_of, set_aside
 from icepact.maintain.means import Means
 from icepact.maintain.work import planned_again
 from icepact.model.errors import BadInput, TableNotFound
@@ -89,8 +89,15 @@ def _judged(
         return Verdict(answer=Answer.REFUSED, reason=reason)
     return judge(
         pinned_inputs(step.files, plan.deletes),
-        pinned_version=plan.format_version,
+        Pin(  # nothing is written yet: what would be late is as refused as the rest
+            sequence_number=plan.sequence_number,
+            version=plan.format_version,
+            interpretation=view.interpretation,
+            columns=frozenset(i for delete in view.deletes for i in delete.equality_ids),
+            in_history=True,
+        ),
         head_version=view.format_version,
+        head_interpretation=view.interpretation,
         head_files=[now for file in step.files for now in live.get(file.path, ())],
         head_deletes=view.deletes,
     )
@@ -98,7 +105,7 @@ def _judged(
 
 def _within(means: Means, table: IcebergTable, plan: Plan, now: datetime) -> tuple[Plan, list[Dropped]]:
     """The groups that the budgets of this hour allow."""
-    limits = limits_of(means, table.name, plan.policy, now)
+    limits = limits_of(means, table.name, plan.policy, rates_of(means, table, plan.policy), now)
     steps, refused = affordable(plan.steps, limits)
     dropped = [
         Dropped(step=step, reason=refused[step.group_id], overtaken=False)

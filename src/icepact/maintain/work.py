@@ -1,12 +1,13 @@
 """A run under way: rounds of executing, proving and committing, until every group is in the table or given up."""
 
+import hashlib
 import json
 import logging
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from icepact.commit.judge import Answer, Pinned, Verdict, pinned_inputs
@@ -15,11 +16,12 @@ from icepact.commit.protocol import Batch, Ready, commit
 from icepact.execute.checkpoint import to_document
 from icepact.execute.rewriters.base import UnitResult
 from icepact.execute.run import execute, group_of, unit_ids, unit_of, unit_of_path
-from icepact.iceberg.java import patient
+from icepact.iceberg.java import JavaError, error_line, patient
 from icepact.iceberg.rows import compare_rows
 from icepact.iceberg.staging import Staging
 from icepact.iceberg.table import HeadView, IcebergTable
 from icepact.model.errors import IcepactError, ProofFailed, RunLost
+from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan, RewriteFiles, Unit
 from icepact.model.policy import Proofs
 from icepact.model.progress import Progress
@@ -27,15 +29,20 @@ from icepact.model.purse import Purse
 from icepact.model.rewrite import Written
 from icepact.model.run import Attempt, Checkpoint, Claim, Failure, Landed, Status, groups_of
 from icepact.model.saved import Dropped
+from icepact.model.schema import every_field
 from icepact.model.table import DataFile, signature
 from icepact.record.store import RecordStore
 from icepact.record.watch import Watch
 
 ROUNDS = 3
 """In all: a group is planned again twice at most because the table moved on under it."""
+RECALLED_FOR = timedelta(hours=12)
+"""After a unit was finished: no removal of orphans takes files that are so young. Older ones are written again."""
+COMMITTED_AFTER = 6 * 3600.0
+"""Seconds after which a group does not wait for others any more: removals of orphans take files that are days old."""
 BROKEN = "(broken)"
 """Stands in the failures for a commit that was not as it should be: somebody must look before the table is touched."""
-_AGAIN = (Answer.REPLAN, Answer.LATE)
+_AGAIN = (Answer.REPLAN, Answer.LATE, Answer.VANISHED)
 _log = logging.getLogger("icepact")
 
 
@@ -59,6 +66,8 @@ class Run:
     """Groups for which the budget did not last, and which part of it."""
     dropped: Sequence[Dropped] = ()
     """Groups that were taken out of the plan before the run began."""
+    first: bool = False
+    """True if its process had made no run before."""
     landed: list[Landed] = field(default_factory=list)
     stale: set[str] = field(default_factory=set)
     """Outputs of units that had to be done again."""
@@ -66,15 +75,17 @@ class Run:
     """False if files may have been written that are not known by name."""
     attempt: Attempt | None = None
     """The commit that is under way, or whose end nobody saw."""
+    taken_back: set[str] = field(default_factory=set)
+    """Groups whose commit somebody has rolled back since."""
     pending: list[Attempt] = field(default_factory=list)
     """Commits of processes that died, as long as they might still get into the table, or have got there unchecked."""
-    unheard: bool = False
-    """True if a commit of this process was not answered: what is in the table must be asked, not remembered."""
     error: str | None = None
     blamed: bool = False
     """True if the error speaks against the table: it is not just that somebody wanted the run to end."""
     status: Status | None = None
     """How it ended, if that does not follow from its groups."""
+    outcome: Outcome | None = None
+    """Once it has ended."""
 
     def accept(self, landed: Landed) -> None:
         """A commit is in the table: one of those under way, whichever."""
@@ -101,7 +112,7 @@ class Run:
     @property
     def committed(self) -> frozenset[str]:
         """Groups that are in the table."""
-        return groups_of(self.landed)
+        return groups_of(self.landed) - self.taken_back
 
     @property
     def outputs(self) -> frozenset[str]:
@@ -124,16 +135,27 @@ class Work:
         self._batches = 0
         self._odd: dict[str, Any] = {}
         self._ready: list[Ready] = []
+        self._finished: dict[str, datetime] = {}
+        """When units were finished."""
+        self._ready_since = 0.0
+        """Monotonic seconds when the first of them was proven."""
         self._plan: Plan
         self._reads: Mapping[str, str] = {}
         self._steps: Mapping[str, RewriteFiles] = {}
         self._staging: Staging
+        self._columns: frozenset[int] | None = None
+        """Field ids that the outputs of all rounds hold."""
+        self._interpretations: set[str] = set()
+        """How inputs of this round, or of earlier ones that are kept, may have been read."""
 
     def carry_out(self, plan: Plan, recall: Callable[[Staging], Mapping[str, UnitResult]] | None = None) -> None:
         """Execute, prove and commit; groups that the table moved on under are planned again at the new head."""
         for number in range(ROUNDS):
+            plan = self._with_a_pin(plan)
+            if not plan.steps:
+                return
             assert plan.snapshot_id is not None  # a table without a snapshot has no files to plan
-            self._plan, self._reads = plan, what_is_read(plan)
+            self._plan, self._reads = plan, what_is_read(plan, self._table)
             self._steps = {step.group_id: step for step in plan.steps}
             self._staging = patient(Staging)(
                 self._table,
@@ -145,8 +167,11 @@ class Work:
                 odd=self._odd,
             )
             self._progress.step("staged")
+            self._note_schema()
             if recall is not None and number == 0:
-                self._run.results |= recall(self._staging)
+                recalled = recall(self._staging)
+                self._run.results |= recalled
+                self._finished |= dict.fromkeys(recalled, datetime.now(UTC))
             executed = execute(plan, self._staging, self._progress, self, self._run.results)
             self._run.failed |= self._really_failed(plan, executed.failed)
             self._run.clean = self._run.clean and executed.clean
@@ -161,11 +186,37 @@ class Work:
             self._run.given_up |= planned.given_up
             if not planned.plan.steps:
                 return
-            for step in planned.plan.steps:
-                del self._run.given_up[step.group_id]
-            for unit_id in planned.changed & self._run.results.keys():
+            again_ids = {step.group_id for step in planned.plan.steps}
+            missing = {path for g in again_ids for path in self._run.given_up.pop(g).missing}
+            changed = planned.changed | self._units_of(missing)
+            if self._interpretations != {view.interpretation}:  # what was read may mean something else now
+                changed |= {unit_id for step in planned.plan.steps for unit_id in unit_ids(step)}
+                self._interpretations.clear()
+            for unit_id in changed & self._run.results.keys():
                 self._run.stale |= {f.path for f in self._run.results.pop(unit_id).files}
             plan = planned.plan
+
+    def _with_a_pin(self, plan: Plan) -> Plan:
+        """The same plan at the head, if the snapshot that it stands on has expired."""
+        self._table.refresh()
+        if self._table.has_snapshot(plan.snapshot_id):
+            return plan
+        view = self._table.view(plan.branch, [f.path for step in plan.steps for f in step.files])
+        planned = planned_again(plan, {step.group_id for step in plan.steps}, view)
+        self._run.given_up |= planned.given_up
+        for unit_id in planned.changed & self._run.results.keys():
+            self._run.stale |= {f.path for f in self._run.results.pop(unit_id).files}
+        return planned.plan
+
+    def _note_schema(self) -> None:
+        """Whatever is read and written from here on goes by the table as it is loaded now."""
+        held = frozenset(every_field(json.loads(self._table.schema)))
+        self._columns = held if self._columns is None else self._columns & held
+        self._interpretations.add(self._table.interpretation)
+
+    def _units_of(self, paths: Collection[str]) -> set[str]:
+        """Finished units that wrote one of these files."""
+        return {unit_id for unit_id, result in self._run.results.items() if any(f.path in paths for f in result.files)}
 
     def _really_failed(self, plan: Plan, failed: Mapping[str, str]) -> dict[str, str]:
         """Groups that failed by themselves: those whose files somebody else replaced, and expired, are superseded."""
@@ -195,13 +246,17 @@ class Work:
         for unit_id, result in units.items():
             step = self._steps[group_of(unit_id)]
             self._purse.finished(step.group_id, unit_id, unit_of(step, unit_id), result.seconds)
+            self._finished[unit_id] = datetime.now(UTC)
         self._run.results |= units
         read = self._reads
         try:
             self._store.checkpoint(
                 self._run.claim,
                 [
-                    Checkpoint(unit_id=unit_id, document={**to_document(result), "read": read[unit_id]})
+                    Checkpoint(
+                        unit_id=unit_id,
+                        document={**to_document(result), "read": read[unit_id], "at": self._store.now().isoformat()},
+                    )
                     for unit_id, result in units.items()
                 ],
             )
@@ -217,11 +272,15 @@ class Work:
         self._run.written[step.group_id] = written
         try:
             self._ready.append(self._proven(step, written))
-        except ProofFailed as error:
-            self._run.given_up[step.group_id] = Verdict(answer=Answer.REFUSED, reason=f"proof failed: {error}")
+        except (ProofFailed, *JavaError) as error:
+            reason = f"proof failed: {error_line(error)}"
+            self._run.given_up[step.group_id] = Verdict(answer=Answer.REFUSED, reason=reason)
             return
         self._progress.step("proven")
-        if len(self._ready) >= math.ceil(len(self._run.plan.steps) / self._plan.policy.max_commits):
+        if len(self._ready) == 1:
+            self._ready_since = time.monotonic()
+        enough = len(self._ready) >= math.ceil(len(self._run.plan.steps) / self._plan.policy.max_commits)
+        if enough or time.monotonic() - self._ready_since > COMMITTED_AFTER:
             self._commit()
 
     def _proven(self, step: RewriteFiles, written: Written) -> Ready:
@@ -248,16 +307,35 @@ class Work:
     # -- committing -------------------------------------------------------------------------------
 
     def _commit(self) -> None:
-        groups, self._ready = self._ready, []
+        groups, self._ready = self._young(self._ready), []
+        if not groups:
+            return
         self._batches += 1
         committed = commit(self._table, self._staging, self._batch(), groups, self)
         self._run.given_up |= committed.given_up
         for group in committed.groups & self._run.given_up.keys():  # it had landed already
             del self._run.given_up[group]
 
+    def _young(self, groups: Sequence[Ready]) -> list[Ready]:
+        """Groups whose files nobody can take for orphans yet; a process may have stood still for days. The others are
+        written again."""
+        oldest = datetime.now(UTC) - RECALLED_FOR
+        young = []
+        for group in groups:
+            units = unit_ids(self._steps[group.group_id])
+            if all(self._finished.get(unit_id, oldest) > oldest for unit_id in units):
+                young.append(group)
+            else:
+                paths = frozenset(str(document["file-path"]) for document in group.outputs)
+                verdict = Verdict(answer=Answer.VANISHED, reason="its new files are old by now", missing=paths)
+                self._run.given_up[group.group_id] = verdict
+        return young
+
     def _batch(self) -> Batch:
         plan, run = self._plan, self._run
         assert plan.snapshot_id is not None
+        self._note_schema()  # an earlier commit of this round may have loaded the table anew
+        self._note_taken_back()
         whole = run.plan.complete and not run.failed and not run.given_up and not run.not_begun
         return Batch(
             run_id=run.run_id,
@@ -266,6 +344,8 @@ class Work:
             pinned_snapshot=plan.snapshot_id,
             pinned_sequence=plan.sequence_number,
             pinned_version=plan.format_version,
+            columns=self._columns or frozenset(),
+            interpretation=next(iter(self._interpretations)) if len(self._interpretations) == 1 else None,
             last=frozenset(step.group_id for step in run.plan.steps) - run.committed if whole else frozenset(),
             earlier=[landed.sequence_number for landed in run.landed],
             facts={
@@ -279,7 +359,27 @@ class Work:
             },
         )
 
+    def _note_taken_back(self) -> None:
+        """Earlier commits of the run that somebody has rolled back: the run is not complete, and must not say so."""
+        run, table = self._run, self._table
+        if not run.landed:
+            return
+        table.refresh()
+        head = table.head(run.plan.branch) if table.has_branch(run.plan.branch) else None
+        if head is None:
+            return  # nothing will be committed
+        for landed in run.landed:
+            known = table.has_snapshot(landed.snapshot_id)
+            if known and not table.is_ancestor(landed.snapshot_id, of=int(head.snapshotId())):
+                verdict = Verdict(answer=Answer.SUPERSEDED, reason=f"snapshot {landed.snapshot_id} was rolled back")
+                run.taken_back |= {*landed.groups}
+                run.given_up |= dict.fromkeys(landed.groups, verdict)
+
     # -- what commit tells ------------------------------------------------------------------------
+
+    def now(self) -> datetime:
+        """By the clock of the record store, which whoever cleans up goes by, too."""
+        return self._store.now()
 
     def judged(self) -> None:
         """Groups were compared with the head."""
@@ -303,7 +403,6 @@ class Work:
         assert self._run.attempt is not None
         self._run.pending.append(replace(self._run.attempt, ended=True))
         self._run.attempt = None
-        self._run.unheard = True
         self._note(lambda: self._store.move(self._run.claim, Status.RUNNING, attempts=self._run.pending))
 
     def landed(self, landed: Landed) -> None:
@@ -338,18 +437,25 @@ def stop_the_table(table: IcebergTable, store: RecordStore, why: str) -> None:
         _log.error("%s must not be touched (%s), and that could not be recorded: %s", table.name, why, error)
 
 
-def what_is_read(plan: Plan) -> dict[str, str]:
-    """Of every unit, the files and what applies to them at the plan's pin, as one word: another one if any of it
-    changes. A unit is good for another pin only if that reads the same."""
+def what_is_read(plan: Plan, table: IcebergTable) -> dict[str, str]:
+    """Of every unit, the files and what applies to them at the plan's pin, the columns that are written and how they
+    are found, as one word: another one if any of it changes. A unit is good for another pin only if that reads the
+    same."""
+    how = table.interpretation
     return {
-        unit_id: f"{plan.format_version}-{signature(unit.files, plan.deletes)}-{_numbered(unit)}"
+        unit_id: f"{plan.format_version}-{how}-{signature(unit.files, plan.deletes)}-{_numbers(unit)}"
         for step in plan.steps
         for unit_id, unit in zip(unit_ids(step), step.units, strict=True)
     }
 
 
-def _numbered(unit: Unit) -> int:
-    return sum(file.first_row_id is not None for file in unit.files)
+def _numbers(unit: Unit) -> str:
+    """Sequence numbers and row ids of a unit's files: rows inherit them."""
+    return _digest(json.dumps([(file.path, file.sequence_number, file.first_row_id) for file in unit.files]))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

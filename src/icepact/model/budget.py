@@ -7,6 +7,7 @@ from enum import StrEnum
 from icepact.model.durations import format_duration
 from icepact.model.policy import Options, Policy
 from icepact.model.sizes import format_size
+from icepact.model.words import money, seconds
 
 
 class Resource(StrEnum):
@@ -37,8 +38,9 @@ class Limit:
         return {"resource": self.resource.value, "amount": self.amount, "name": self.name}
 
 
-def run_limits(policy: Policy | Options, *, cores: int) -> Iterator[Limit]:
-    """What a policy allows one run, on a cluster of so many cores."""
+def run_limits(policy: Policy | Options, *, cores: int, overhead: float = 0.0, currency: str = "") -> Iterator[Limit]:
+    """What a policy allows one run, on a cluster of so many cores, where a run takes so many seconds besides its
+    work."""
     if policy.max_files is not None:
         yield Limit(resource=Resource.FILES, amount=policy.max_files, name=f"max_files {policy.max_files}")
     if policy.max_bytes is not None:
@@ -46,19 +48,16 @@ def run_limits(policy: Policy | Options, *, cores: int) -> Iterator[Limit]:
         yield Limit(resource=Resource.BYTES, amount=policy.max_bytes, name=name)
     if policy.max_duration is not None:
         name = f"max_duration {format_duration(policy.max_duration)}"
-        yield Limit(resource=Resource.SECONDS, amount=policy.max_duration * cores, name=name)
+        if overhead:
+            name += f", of which a run takes {seconds(overhead)} besides its work"
+        yield Limit(resource=Resource.SECONDS, amount=(policy.max_duration - overhead) * cores, name=name)
     if policy.max_cost is not None:
-        yield Limit(resource=Resource.MONEY, amount=policy.max_cost, name=f"max_cost {format_money(policy.max_cost)}")
+        yield Limit(
+            resource=Resource.MONEY, amount=policy.max_cost, name=f"max_cost {money(policy.max_cost, currency)}"
+        )
 
 
-def fleet_limits(request: Options) -> tuple[Limit, ...]:
+def fleet_limits(request: Options, currency: str) -> tuple[Limit, ...]:
     """What a request allows all tables together; time on the clock is not among it."""
-    limits = run_limits(request.model_copy(update={"max_duration": None}), cores=1)
+    limits = run_limits(request.model_copy(update={"max_duration": None}), cores=1, currency=currency)
     return tuple(replace(limit, name=f"{limit.name} for all tables") for limit in limits)
-
-
-def format_money(amount: float) -> str:
-    """An amount for people: cents, and two digits of what is less than that."""
-    if amount == 0 or amount >= 0.01:
-        return f"{amount:,.2f}"
-    return f"{amount:.2g}"

@@ -6,7 +6,7 @@ the partitions that are chosen.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -22,9 +22,11 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 KINDS = tuple(DeleteKind)
 """In the order of their numbers in sheets."""
-COLUMNS = ("place", "size", "rows", "number", "row_groups", "key", "kind", "low", "high")
+FORMATS = ("parquet", "orc", "avro")
+"""Of data files, in the order of their numbers in sheets."""
+COLUMNS = ("place", "size", "rows", "number", "row_groups", "key", "kind", "low", "high", "tail")
 """Of a sheet, in this order."""
-_FORMAT = 2
+_FORMAT = 3
 NEVER = int(np.iinfo(np.int64).max)
 """A sequence number that no file has."""
 _ALWAYS = int(np.iinfo(np.int64).min)
@@ -51,11 +53,14 @@ class Sheet:
     key: Ints
     """Hash of the file's path; for delete files, of the data file that it is bound to, and 0 if it is to none."""
     kind: Ints
-    """Of delete files: an index into `KINDS`; 0 for data files."""
+    """Of delete files: an index into `KINDS`; of data files: one into `FORMATS`."""
     low: Ints
     """Smallest value of the first sort column, as a number of the same order; 0 if there is none."""
     high: Ints
     """Its largest value."""
+    tail: Ints
+    """Bytes from the last place where readers may begin to the end, which is often fewer than the others have; the
+    size of a file that has but one."""
     sorted_by: int = 0
     """Field id of that column; 0 if the table has no sort order."""
 
@@ -161,6 +166,8 @@ class Census:
             path: sheet if sheet.deletes and sheet.spec_id in everywhere else sheet.only(wanted)
             for path, sheet in self.sheets.items()
         }
+        if all(parts[path] is sheet for path, sheet in self.sheets.items()):
+            return self
         return Census(pin=self.pin, sheets={path: part for path, part in parts.items() if part is not None})
 
     @cached_property
@@ -214,6 +221,16 @@ class Census:
         return self._column("row_groups", deletes=False)
 
     @cached_property
+    def tail(self) -> Ints:
+        """Bytes of each data file's last row group."""
+        return self._column("tail", deletes=False)
+
+    @cached_property
+    def format(self) -> Ints:
+        """Format of each data file, as an index into `FORMATS`."""
+        return self._column("kind", deletes=False)
+
+    @cached_property
     def low(self) -> Ints:
         """Smallest sort key of each data file."""
         return self._column("low", deletes=False)
@@ -243,6 +260,11 @@ class Census:
         if len(first) < len(self._key):
             found[self.place[np.isin(self._key, self._key[first[often > 1]])]] = True
         return found
+
+    @cached_property
+    def counts(self) -> Ints:
+        """Of each place: how many data files it has."""
+        return np.bincount(self.place, minlength=len(self.places))
 
     @cached_property
     def oldest(self) -> Ints:
@@ -332,126 +354,91 @@ class Deletes:
         place = np.where(self._bound, bound, self._place)
         return np.where(self.applied & ~self.everywhere, place, -1)
 
-    def bound_to(self, files: Ints) -> tuple[int, int]:
-        """Deletes that apply to these data files and to no others, and their records."""
-        mine = np.isin(self._files, files) & (self._files >= 0)
-        return int(np.count_nonzero(mine)), int(self.records[mine].sum())
+    @cached_property
+    def _by_place(self) -> tuple[Ints, Ints]:
+        """Deletes by the place that they apply to, and where each place begins."""
+        order = np.argsort(self.place, kind="stable")
+        return order, np.searchsorted(self.place[order], np.arange(len(self._census.places) + 1))
+
+    def applied_to(self, files: Ints) -> Ints:
+        """The deletes that apply to any of some data files."""
+        if not len(files) or not len(self):
+            return np.zeros(0, np.int64)
+        census, places = self._census, self._census.place[files]
+        if (places == places[0]).all():
+            found = [self._applied_in(int(places[0]), files)]
+        else:
+            found = [self._applied_in(place, files[places == place]) for place in np.unique(places).tolist()]
+        everywhere = self._far_reaching
+        return np.concatenate([everywhere[self.number[everywhere] > census.number[files].min()], *found])
+
+    def _applied_in(self, place: int, files: Ints) -> Ints:
+        """The deletes of one place that apply to any of these of its files."""
+        census, (order, begin) = self._census, self._by_place
+        some = order[begin[place] : begin[place + 1]]
+        if not len(some) or len(files) == census.counts[place]:
+            return some
+        oldest = census.number[files].min()
+        reaches = np.where(self._equality[some], oldest < self.number[some], oldest <= self.number[some])
+        return some[np.where(self._bound[some], np.isin(self._files[some], files), reaches)]
+
+    @cached_property
+    def _far_reaching(self) -> Ints:
+        """The deletes that may apply to files of every partition, and apply to some."""
+        return np.flatnonzero(self.everywhere & self.applied)
 
     @cached_property
     def touched(self) -> Flags:
         """Of each data file: whether any delete applies to it."""
-        census = self._census
-        found = np.zeros(len(census.size), np.bool_)
+        loose = ~self._bound & ~self._equality
+        found = self._by_equality | (self._newest(loose) >= self._census.number)
         found[self._files[self._files >= 0]] = True
-        loose = ~self._bound
-        for equality in (False, True):
-            some = loose & (self._equality == equality) & ~self.everywhere & (self._place >= 0)
-            newest = np.full(len(census.places), -1, np.int64)
-            np.maximum.at(newest, self._place[some], self.number[some])
-            last = newest[census.place]
-            found |= last > census.number if equality else last >= census.number
+        return found
+
+    @cached_property
+    def hits(self) -> Ints:
+        """Of each data file: row groups that deletes may touch. Each deleted position counts as if it were in another
+        one, and keys may match in any."""
+        found = np.zeros(len(self._census.size), np.int64)
+        if not len(self):
+            return found
+        bound, vector = self._files >= 0, self.of(DeleteKind.DV)
+        plain = np.ones(len(found), np.bool_)
+        plain[self._files[bound & vector]] = False  # a vector says all there is to say about positions
+        np.add.at(found, self._files[bound & vector], self.records[bound & vector])
+        bound &= ~vector
+        np.add.at(found, self._files[bound], self.records[bound] * plain[self._files[bound]])
+        found += np.where(plain, self._loose_records, 0)
+        return np.where(self._by_equality, self._census.row_groups, np.minimum(found, self._census.row_groups))
+
+    @cached_property
+    def _by_equality(self) -> Flags:
+        """Of each data file: whether an equality delete applies to it."""
+        found: Flags = self._newest(self._equality & ~self.everywhere) > self._census.number
         if self.everywhere.any():
-            found |= self.number[self.everywhere].max() > census.number
+            found |= self.number[self.everywhere].max() > self._census.number
         return found
 
-
-class Tally:
-    """What is counted over groups of places: each by itself, unless it is said which belong together."""
-
-    def __init__(self, census: Census, group: Ints | None = None) -> None:
-        self.census = census
-        self._group = np.arange(len(census.places)) if group is None else group
-        """Of each place: its group."""
-        self.groups = int(self._group.max()) + 1 if len(self._group) else 0
-        self.of_file = self._group[census.place]
-        """Of each data file: its group."""
-
-    @cached_property
-    def _files(self) -> tuple[Ints, Ints]:
-        """All data files by group, and where each group begins."""
-        order = np.argsort(self.of_file, kind="stable")
-        return order, np.searchsorted(self.of_file[order], np.arange(self.groups + 1))
-
-    def files(self, group: int) -> Ints:
-        """The data files of a group, as indexes into the census."""
-        order, begin = self._files
-        return order[begin[group] : begin[group + 1]]
-
-    def sums(self, values: Ints | None = None, *, where: Flags | None = None) -> Ints:
-        """Of each group: how many data files it has, or the sum of a column over them."""
-        group = self.of_file if where is None else self.of_file[where]
-        if values is None:
-            return np.bincount(group, minlength=self.groups).astype(np.int64)
-        found = np.zeros(self.groups, np.int64)
-        np.add.at(found, group, values if where is None else values[where])  # exact, as floating-point weights are not
-        return found
-
-    @cached_property
-    def oldest(self) -> Ints:
-        """Of each group: the smallest sequence number of its data files."""
-        found = np.full(self.groups, NEVER)
-        np.minimum.at(found, self.of_file, self.census.number)
-        return found
-
-    def oldest_of(self, some: Flags) -> Ints:
-        """Of each group: the smallest sequence number of some of its data files, `NEVER` if it has none of them."""
-        found = np.full(self.groups, NEVER)
-        np.minimum.at(found, self.of_file[some], self.census.number[some])
-        return found
-
-    def newest_of(self, numbers: Ints) -> Ints:
-        """Of each group: the largest of these numbers of its data files."""
-        found = np.zeros(self.groups, np.int64)
-        np.maximum.at(found, self.of_file, numbers)
-        return found
-
-    @cached_property
-    def newest(self) -> Ints:
-        """Of each group: the largest sequence number of its data files."""
-        return self.newest_of(self.census.number)
-
-    @cached_property
-    def last(self) -> Ints:
-        """Of each group: the largest sequence number of its data files and of the deletes that apply to it."""
-        deletes = self.census.deletes
-        found = self.newest.copy()
-        local = deletes.place >= 0
-        np.maximum.at(found, self._group[deletes.place[local]], deletes.number[local])
-        anywhere = deletes.number[deletes.everywhere & deletes.applied]
-        if len(anywhere):
-            found = np.where(self.oldest < anywhere.max(), np.maximum(found, anywhere.max()), found)
-        return found
-
-    def deletes(self, kind: DeleteKind, *, records: bool = False) -> Ints:
-        """Of each group: how many deletes of a kind apply to it, or how many records they have. Each counts once."""
-        deletes = self.census.deletes
-        worth = deletes.records if records else np.ones(len(deletes), np.int64)
-        return self._over_deletes(deletes.of(kind), worth)
-
-    def _over_deletes(self, some: Flags, worth: Ints) -> Ints:
-        deletes = self.census.deletes
-        found = np.zeros(self.groups, np.int64)
-        local = some & (deletes.place >= 0)
-        np.add.at(found, self._group[deletes.place[local]], worth[local])
-        anywhere = some & deletes.everywhere & deletes.applied
-        if anywhere.any():  # those that are newer than the group's oldest file
-            order = np.argsort(deletes.number[anywhere], kind="stable")
-            numbers, values = deletes.number[anywhere][order], worth[anywhere][order]
-            after = np.concatenate([np.cumsum(values[::-1])[::-1], [0]])
-            found += after[np.searchsorted(numbers, self.oldest, side="right")]
-        return found
+    def _newest(self, some: Flags) -> Ints:
+        """Of each data file: the largest sequence number of some deletes of its partition; -1 if there are none."""
+        some = some & (self._place >= 0)
+        newest = np.full(len(self._census.places), -1, np.int64)
+        np.maximum.at(newest, self._place[some], self.number[some])
+        return newest[self._census.place]
 
     @property
-    def dangling(self) -> Ints:
-        """Of each group: how many delete files it has that apply to nothing."""
-        return np.bincount(self._group[self.census.deletes.idle_in], minlength=self.groups).astype(np.int64)
-
-    def unseen(self, seen: Callable[[Ints], Flags]) -> Flags:
-        """Of each group: whether any of its data files, or of the deletes that apply to it, has a sequence number that
-        is not among those seen."""
-        deletes = self.census.deletes
-        files = self.sums(where=~seen(self.census.number)) > 0
-        return files | (self._over_deletes(~seen(deletes.number), np.ones(len(deletes), np.int64)) > 0)
+    def _loose_records(self) -> Ints:
+        """Of each data file: records of the position deletes of its partition that are bound to no file and apply."""
+        census, some = self._census, ~self._bound & ~self._equality & (self._place >= 0)
+        if not some.any():
+            return np.zeros(len(census.size), np.int64)
+        room = int(max(self.number.max(), census.number.max(initial=0))) + 1
+        order = np.lexsort((self.number[some], self._place[some]))
+        keys, until = (self._place[some] * room + self.number[some])[order], self.records[some][order].cumsum()
+        total = np.concatenate([[0], until])
+        first = np.searchsorted(keys, census.place * room + census.number)
+        found: Ints = total[np.searchsorted(keys, (census.place + 1) * room)] - total[first]
+        return found
 
 
 def census_of(state: TableState) -> Census:
@@ -483,9 +470,10 @@ def _data_sheet(spec_id: int, files: Sequence[DataFile]) -> Sheet:
         number=_ints(f.sequence_number for f in files),
         row_groups=_ints(len(f.row_groups) or 1 for f in files),
         key=_ints(_hash(f.path) for f in files),
-        kind=np.zeros(len(files), np.int64),
+        kind=_ints(FORMATS.index(f.format) for f in files),
         low=np.zeros(len(files), np.int64),
         high=np.zeros(len(files), np.int64),
+        tail=_ints(map(tail_of, files)),
     )
 
 
@@ -504,7 +492,13 @@ def _delete_sheet(spec_id: int, files: Sequence[DeleteFile]) -> Sheet:
         kind=_ints(KINDS.index(f.kind) for f in files),
         low=np.zeros(len(files), np.int64),
         high=np.zeros(len(files), np.int64),
+        tail=_ints(f.size for f in files),
     )
+
+
+def tail_of(file: DataFile) -> int:
+    """Bytes of the last row group of a data file, as far as the manifest tells."""
+    return file.size - file.row_groups[-1] if file.row_groups else file.size
 
 
 def _live(sheet: Sheet) -> Iterable[Partition]:

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
+from icepact.model.durations import OptionalSeconds
 from icepact.model.policy import Money, Options
 from icepact.model.prices import DEFAULT_PRESET, Prices
 from icepact.model.sizes import OptionalSize
+from icepact.model.validation import Shape
 
 
 def _text(value: Any) -> Any:
@@ -22,28 +24,22 @@ def _text(value: Any) -> Any:
 Text = Annotated[str, BeforeValidator(_text)]
 
 
-class SparkSettings(BaseModel):
+class SparkSettings(Shape):
     """How a Spark session of our own is started."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     master: str = "local[*,4]"
     conf: Mapping[str, Text] = Field(default_factory=dict, repr=False)
 
 
-class Allowance(BaseModel):
+class Allowance(Shape):
     """What may be spent in an hour."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     max_cost_per_hour: Money = None
     max_bytes_per_hour: OptionalSize = None
 
 
-class Budgets(BaseModel):
+class Budgets(Shape):
     """Hourly budgets of many tables together; that of one table is an option."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     fleet: Allowance = Field(default_factory=Allowance, description="All tables of the catalog.")
     namespaces: Mapping[str, Allowance] = Field(
@@ -51,15 +47,22 @@ class Budgets(BaseModel):
     )
 
 
-class Config(BaseModel):
+class Config(Shape):
     """`icepact.yaml`. What may hold a secret is never printed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     catalog: str | None = Field(default=None, description="The catalog that is used if none is named.")
     catalog_uri: str | None = Field(default=None, repr=False, description="Where that catalog is.")
     catalog_type: str | None = Field(default=None, description="Its type, if the URI does not tell.")
+    catalog_timeout: OptionalSeconds = Field(
+        default=60.0, description="How long a call to a REST or JDBC catalog may take, such as 60s; null for no limit."
+    )
+    catalog_properties: Mapping[str, Text] = Field(
+        default_factory=dict, repr=False, description="Properties of that catalog, over all others."
+    )
     warehouse: str | None = Field(default=None, description="Where its tables are.")
+    namespace: str = Field(
+        default="default", min_length=1, description="The namespace of tables that are named without one."
+    )
     state: Path | None = Field(default=None, description="Folder of the record store's SQLite file.")
     store: str | None = Field(
         default=None, repr=False, description="Another record store: memory, or postgresql://user@host/database."
@@ -81,7 +84,15 @@ class Catalog:
     """One catalog, settled: its name and Iceberg's properties for it."""
 
     name: str
+    """In Spark, and in patterns of policies."""
     properties: Mapping[str, str] = field(repr=False)
     """Secrets may be among them: never printed."""
     embedded: Path | None = None
     """The warehouse folder, if this is the embedded SQLite catalog."""
+    place: str | None = None
+    """Where it is, if nobody has given it a name: two such catalogs have the same name in Spark."""
+
+    @property
+    def recorded_as(self) -> str:
+        """The name of its runs in the record store."""
+        return self.place or self.name

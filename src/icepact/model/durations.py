@@ -39,5 +39,6 @@ def _optional_seconds(value: Any) -> Any:
     return seconds
 
 
-OptionalSeconds = Annotated[float | None, BeforeValidator(_optional_seconds)]
+READS_SECONDS = BeforeValidator(_optional_seconds)
+OptionalSeconds = Annotated[float | None, READS_SECONDS]
 """A pydantic field that accepts lengths of time as people write them, or nothing; it holds seconds."""

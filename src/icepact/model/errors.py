@@ -5,12 +5,14 @@
     │   ├── TableNotFound
     │   ├── Unsupported          the table or runtime is one we will not touch
     │   └── SetupMissing         Java, jars or a package is missing; the message says what to do
+    ├── CatalogUnusable          the catalog as a whole cannot be opened
     ├── TemporaryError           trying again can help
     │   ├── HeadMoved            somebody committed in between: judge again at the new head
     │   └── TableBusy            another run works on the table
     ├── PermanentError           trying again cannot help
     │   ├── ProofFailed          the new files are not the same rows: never committed
     │   ├── CommitRefused        the commit certainly did not land
+    │   ├── StorageFull          storage takes nothing more: the commit never got as far as the catalog
     │   ├── RunLost              another process has taken the run over: this one must stop
     │   ├── Cancelled            somebody asked the run to stop
     │   └── CommitBroken         the commit landed and is wrong: rolled back if possible, nothing deleted
@@ -48,6 +50,10 @@ class SetupMissing(BadInput):
     """Something icepact needs is not installed."""
 
 
+class CatalogUnusable(IcepactError):
+    """The catalog cannot be opened."""
+
+
 class TemporaryError(IcepactError):
     """It did not work this time; trying again can help."""
 
@@ -70,6 +76,10 @@ class ProofFailed(PermanentError):
 
 class CommitRefused(PermanentError):
     """The catalog refused the commit."""
+
+
+class StorageFull(PermanentError):
+    """Storage takes nothing more; the commit was not carried out."""
 
 
 class RunLost(PermanentError):

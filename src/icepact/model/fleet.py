@@ -55,6 +55,8 @@ class TableSummary:
     seconds: float = 0.0
     """Of work, on one core."""
     money: float = 0.0
+    doubt: str = ""
+    """What of it is not worth it, though its strategy asks for it; empty if that is nothing."""
     off: str | None = None
     """Why the table is left alone, if it is."""
 
@@ -68,8 +70,8 @@ class TableSummary:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def summary_of(judgement: Judgement, policy: Policy) -> TableSummary:
-    """A judgement in a few numbers."""
+def summary_of(judgement: Judgement, policy: Policy, *, doubt: str = "") -> TableSummary:
+    """A judgement in a few numbers, and what there is to say against it."""
     facts, chosen = judgement.health.facts, judgement.chosen
     return TableSummary(
         table=judgement.health.table,
@@ -83,6 +85,7 @@ def summary_of(judgement: Judgement, policy: Policy) -> TableSummary:
         gain_seconds=judgement.gain_seconds,
         seconds=judgement.seconds,
         money=judgement.money,
+        doubt=doubt,
         off=policy.off,
     )
 

@@ -173,7 +173,7 @@ class Lessons:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The document that `icepact explain --learned --json` prints."""
+        """The document that `icepact plan --learned --json` prints."""
         some = self.expect({})
         return {
             "own": self.own.to_dict(),

@@ -11,9 +11,14 @@ from typing import Any
 import yaml
 
 from icepact.model.errors import BadInput
+from icepact.model.validation import show_path
 
 _QUOTED = re.compile(r"(['\"]).*?\1")
 """What YAML quotes from the file in its messages: a password that starts with * or ! is taken for a name."""
+_BLOCK = r"/\*(?:[^*]|\*(?!/))*\*/"
+_JSON = re.compile(rf"(?:\s|//[^\n]*\n|{_BLOCK})*\{{")
+_COMMENT = re.compile(rf'("(?:\\.|[^"\\\n])*")|(?<!:)//[^\n]*|{_BLOCK}')
+"""A string, which stays, or a comment. What is behind a colon is a URL without quotes."""
 _TRUE_OR_FALSE = re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$")
 
 
@@ -54,22 +59,14 @@ class Document:
 
     def refusal(self, path: Sequence[str | int], message: str) -> BadInput:
         """One line that names the file, the line and the key."""
-        key = shown(path)
+        key = show_path(path)
         return BadInput(f"{self.at(path)}: {key}: {message}" if key else f"{self.at(path)}: {message}")
-
-
-def shown(path: Sequence[str | int]) -> str:
-    """A key for people: `rules[1].options.max_files`."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text
 
 
 def read_documents(text: str, file: str) -> list[Document]:
     """Every document of a text, or one line that says where it is broken."""
-    if text.lstrip().startswith("{"):
-        text = text.replace("\t", " ")  # JSON may be indented with tabs, YAML may not
+    if _JSON.match(text):
+        text = _as_yaml(text)
     try:
         nodes = list(yaml.compose_all(text, Loader=_Loader))
         for node in nodes:
@@ -81,6 +78,11 @@ def read_documents(text: str, file: str) -> list[Document]:
         raise BadInput(f"{file}:{mark.line + 1 if mark else 1}: this is not YAML: {problem}") from None
     except (ValueError, RecursionError):
         raise BadInput(f"{file}:1: this is not YAML that can be read") from None
+
+
+def _as_yaml(text: str) -> str:
+    """JSON as YAML has it: without tabs and comments. Every line stays where it is."""
+    return _COMMENT.sub(lambda found: found[1] or "\n" * found[0].count("\n"), text).replace("\t", " ")
 
 
 def _built(node: yaml.Node | None) -> Any:
@@ -117,6 +119,6 @@ def _refuse_doubled(root: yaml.Node | None, file: str) -> None:
         lines: dict[str | int, int] = {}
         for key, line, below in _below(node):
             if key in lines:
-                raise BadInput(f"{file}:{line}: {shown((*path, key))}: given twice, first in line {lines[key]}")
+                raise BadInput(f"{file}:{line}: {show_path((*path, key))}: given twice, first in line {lines[key]}")
             lines[key] = line
             left.append(((*path, key), below))

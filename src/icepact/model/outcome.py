@@ -104,6 +104,14 @@ class Outcome:
     transferred_bytes: int = 0
     work_seconds: float = 0.0
     """Work of all groups, added up."""
+    overhead_seconds: float = 0.0
+    """What the run took besides its work, on the clock."""
+    first_run: bool = False
+    """True if its process had made no run before: then it paid for what is loaded and started once."""
+    predicted_duration: float = 0.0
+    """Seconds on the clock, of the whole plan."""
+    predicted_duration_low: float = 0.0
+    predicted_duration_high: float = 0.0
     output_files: int = 0
     output_bytes: int = 0
     predicted_files: int = 0
@@ -115,7 +123,21 @@ class Outcome:
     predicted_money: float = 0.0
     money: float = 0.0
     currency: str = ""
+    complete: bool = False
+    """True if all that was due is part of the table: the same policy plans nothing until something is written."""
+    layout: str = ""
+    """Fingerprint of the policy; see `Policy.fingerprint`."""
+    pinned_sequence_number: int = 0
+    """Files and deletes up to here were judged."""
+    planned_at: datetime | None = None
+    """When it was judged what is due."""
+    reason: str | None = None
+    """Why there was nothing to do; null if there was something."""
     error: str | None = None
+    resumed: "Outcome | None" = None
+    """Of a run that had died, and was carried on with before this one; null if there was none."""
+    kept_options: Mapping[str, Any] = field(default_factory=dict)
+    """Of a run that was carried on with: options that it began with, where others are asked for now."""
 
     def __post_init__(self) -> None:
         if self.started_at.tzinfo is None:
@@ -128,8 +150,11 @@ class Outcome:
             **plain,
             "status": self.status.value,
             "started_at": self.started_at.isoformat(),
+            "planned_at": None if self.planned_at is None else self.planned_at.isoformat(),
             "seconds": round(self.seconds, 3),
             "methods": dict(self.methods),
             "snapshots": list(self.snapshots),
             "groups": [group.to_dict() for group in self.groups],
+            "resumed": self.resumed.to_dict() if self.resumed else None,
+            "kept_options": dict(self.kept_options),
         }

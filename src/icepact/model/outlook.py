@@ -20,4 +20,6 @@ class Outlook:
     """What a request to read costs a reader."""
     money_per_work_second: float = START_PRICE
     """What a second of work costs where a predicted cost tells no money."""
+    currency: str = ""
+    """Of all of these."""
     lessons: Lessons = field(default_factory=Lessons)

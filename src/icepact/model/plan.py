@@ -1,10 +1,12 @@
 """The plan: an immutable tuple of typed steps, and the reason for everything left out."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter, with_config
@@ -17,6 +19,8 @@ from icepact.model.sizes import format_size
 from icepact.model.table import DataFile, DeleteFile
 from icepact.model.tier import Tier
 from icepact.model.words import counted, money, seconds
+
+_SIZE = attrgetter("size")
 
 
 class Method(StrEnum):
@@ -38,7 +42,7 @@ class Unit:
     @property
     def bytes(self) -> int:
         """Bytes of all inputs."""
-        return sum(f.size for f in self.files)
+        return sum(map(_SIZE, self.files))
 
     @property
     def predicted_bytes(self) -> int:
@@ -165,6 +169,11 @@ class RewriteFiles:
         return tuple(f for unit in self.units for f in unit.files)
 
     @property
+    def input_files(self) -> int:
+        """How many inputs there are."""
+        return sum(len(unit.files) for unit in self.units)
+
+    @property
     def bytes(self) -> int:
         """Bytes of all inputs."""
         return sum(unit.bytes for unit in self.units)
@@ -189,7 +198,7 @@ class RewriteFiles:
             "tier": self.tier.value,
             "features": dict(self.features),
             "reason": self.reason,
-            "input_files": len(self.files),
+            "input_files": self.input_files,
             "input_bytes": self.bytes,
             "delete_records": self.delete_records,
             "predicted_files": self.predicted_files,
@@ -232,6 +241,14 @@ class Prediction:
     """Of work on one core."""
     seconds_low: float = 0.0
     seconds_high: float = 0.0
+    overhead: float = 0.0
+    """Seconds on the clock that the run takes besides its work."""
+    duration: float = 0.0
+    """Seconds on the clock, from the start of the run to its end."""
+    duration_low: float = 0.0
+    duration_high: float = 0.0
+    cores: int = 1
+    """That the work is shared by."""
     money: float = 0.0
     """In the currency of the plan's prices."""
     money_low: float = 0.0
@@ -281,6 +298,8 @@ class Plan:
     """What limited it."""
     prices: Prices = field(default_factory=lambda: Prices.of(DEFAULT_PRESET))
     """By which money was counted, and will be when the run ends."""
+    note: str = ""
+    """What is to be known about all of it; empty as a rule."""
     planned_at: datetime | None = None
     """When it was judged what is due; null in documents of earlier versions."""
 
@@ -301,6 +320,7 @@ class Plan:
             "predicted": self.predicted.to_dict(),
             "histogram": {"before": self.sizes_before.to_list(), "after": self.sizes_after.to_list()},
             "complete": self.complete,
+            "note": self.note,
             "budget": [limit.to_dict() for limit in self.budget],
             "prices": self.prices.model_dump(),
         }
@@ -314,8 +334,24 @@ class Plan:
         """A plan as it was."""
         return _documents().validate_json(document)
 
-    def explain(self) -> str:
-        """The plan in words: each group with its reason, then what is left out and why."""
+    @property
+    def why_nothing(self) -> str | None:
+        """Why there is nothing to do, in one line; null if there is something."""
+        if self.steps:
+            return None
+        if self.note or not self.left_out:
+            return self.note or "there are no data files"
+        counts = Counter(entry.reason for entry in self.left_out)
+        few = counts.most_common(_FEW)
+        told = [reason if n == len(self.left_out) else f"{reason} ({counted(n, 'partition')})" for reason, n in few]
+        more = len(counts) - len(few)
+        return "; ".join([*told, *([f"and {counted(more, 'reason')} more"] if more else [])])
+
+    def explain(self, most: int | None = None) -> str:
+        """The plan in words: each group with its reason, then what is left out and why.
+
+        With `most`, only so many groups are told, those that gain most; and what is left out, by reason.
+        """
         p = self.predicted
         lines = [f"{self.table} on {self.branch}, snapshot {self.snapshot_id}: strategy {self.policy.strategy}"]
         if self.steps:
@@ -328,21 +364,73 @@ class Plan:
                 f"about {seconds(p.seconds)} of work ({seconds(p.seconds_low)} to {seconds(p.seconds_high)}), "
                 f"{money(p.money, self.prices.currency)}"
             )
+            if p.overhead:
+                between = f"{seconds(p.duration_low)} to {seconds(p.duration_high)}"
+                lines.append(
+                    f"about {seconds(p.duration)} on the clock ({between}), {seconds(p.overhead)} besides the work"
+                )
         else:
-            lines.append("nothing to do")
-        for step in self.steps:
-            lines.append(
-                f"  {step.group_id}  {step.partition}: {counted(len(step.files), 'file')} "
-                f"({format_size(step.bytes)}) -> {step.predicted_files}; {step.reason}"
-            )
-            lines.append(f"         by {step.method}: {step.method_reason}")
-        if self.left_out:
-            lines.append("left out:")
-        for entry in self.left_out:
-            lines.append(
-                f"  {entry.partition}: {counted(entry.files, 'file')} ({format_size(entry.bytes)}); {entry.reason}"
-            )
+            lines.append(f"nothing to do: {self.note}" if self.note else "nothing to do")
+        shown = self.steps if most is None else _most_gain(self.steps, most)
+        for step in shown:
+            lines += _step_lines(step)
+        if len(shown) < len(self.steps):
+            lines.append(f"  and {_more(self.steps, shown)} more like these; --all lists them")
+        entries = self.left_out if most is None else folded(self.left_out, most)
+        lines += ["left out:"] if entries else []
+        for entry in entries:
+            what = f"{counted(entry.files, 'file')} ({format_size(entry.bytes)})"
+            lines.append(f"  {entry.partition}: {what}; {entry.reason}")
         return "\n".join(lines)
+
+
+_FEW = 3
+"""Reasons that one line tells."""
+
+
+def _step_lines(step: Step) -> list[str]:
+    what = f"{counted(step.input_files, 'file')} ({format_size(step.bytes)}) -> {step.predicted_files}"
+    return [
+        f"  {step.group_id}  {step.partition}: {what}; {step.reason}",
+        f"         by {step.method}: {step.method_reason}",
+    ]
+
+
+def _most_gain(steps: Sequence[Step], most: int) -> Sequence[Step]:
+    """Those that gain most, in the order of the plan."""
+    best = {step.group_id for step in sorted(steps, key=lambda step: -step.gain.scan_seconds)[:most]}
+    return [step for step in steps if step.group_id in best]
+
+
+def _more(steps: Sequence[Step], shown: Sequence[Step]) -> str:
+    told = {step.group_id for step in shown}
+    rest = [step for step in steps if step.group_id not in told]
+    size = format_size(sum(step.bytes for step in rest))
+    files = counted(sum(step.input_files for step in rest), "file")
+    return f"{counted(len(rest), 'group')} ({files}, {size} -> {sum(step.predicted_files for step in rest):,})"
+
+
+def folded(entries: Sequence[LeftOut], most: int) -> Sequence[LeftOut]:
+    """What is left out by reason: one entry for all partitions that have the same, the largest first."""
+    by_reason: dict[str, list[LeftOut]] = {}
+    for entry in entries:
+        by_reason.setdefault(entry.reason, []).append(entry)
+    found = sorted((_as_one(some) for some in by_reason.values()), key=lambda entry: -entry.files)
+    if len(found) <= most:
+        return found
+    rest = _as_one(found[most:])
+    return [*found[:most], replace(rest, reason="for other reasons; --all lists them")]
+
+
+def _as_one(some: Sequence[LeftOut]) -> LeftOut:
+    names = list(dict.fromkeys(entry.partition for entry in some))
+    name = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({counted(len(names), 'partition')})"
+    return LeftOut(
+        partition=name,
+        files=sum(entry.files for entry in some),
+        bytes=sum(entry.bytes for entry in some),
+        reason=some[0].reason,
+    )
 
 
 @cache

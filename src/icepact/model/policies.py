@@ -8,9 +8,10 @@ from pydantic import ValidationError
 
 from icepact.model.errors import BadInput
 from icepact.model.patterns import Pattern
-from icepact.model.policy import PROPERTY_PREFIX, Level, Options, Policy, Strategy, plain, resolve, said, settle
+from icepact.model.policy import PROPERTY_PREFIX, Level, Options, Policy, Strategy, plain, resolve, settle
 from icepact.model.policy_documents import Profile, Standing
 from icepact.model.schedules import Schedule
+from icepact.model.validation import complaint
 
 PROFILES: Mapping[Profile, Mapping[str, int]] = {
     Profile.DEVELOPMENT: {"check_interval": 5, "min_input_files": 3},
@@ -44,6 +45,18 @@ class Rule:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CatalogWish:
+    """The catalog that a custom resource is about, as far as it says."""
+
+    place: str
+    """Where it is written, as `lake.yaml:12`."""
+    type: str
+    name: str | None = None
+    uri: str | None = field(default=None, repr=False)
+    warehouse: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Policies:
     """All that is wished for in general, apart from what a request or a table says."""
 
@@ -58,6 +71,14 @@ class Policies:
     """What holds for all tables: the file's defaults, then the profile."""
     configuration: Options = field(default_factory=Options)
     """`policy:` in the configuration."""
+    catalogs: tuple[CatalogWish, ...] = ()
+    """Of its custom resources."""
+    not_ours: tuple[str, ...] = ()
+    """Keys of a file that others use, too, which mean nothing here: each with its place."""
+
+    def for_all(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """What the file says about every table, and where."""
+        return settle(sorted({name for level in self.below for name in level.values}), self.below)
 
     def rules_for(self, catalog: str, table: tuple[str, ...]) -> list[Rule]:
         """Rules that speak of a table, the most specific first; of two equal ones the later."""
@@ -113,7 +134,7 @@ def _carried(properties: Mapping[str, str]) -> Level:
         found = Standing.model_validate(given)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise BadInput(f"{first['loc'][0]}: {said(first)} (table property)") from None
+        raise BadInput(f"{first['loc'][0]}: {complaint(first)} (table property)") from None
     return Level(source="table property", values={name: getattr(found, name) for name in given})
 
 

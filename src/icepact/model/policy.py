@@ -8,28 +8,26 @@ specific policy of the policy file, then its profile, then `policy:` in the conf
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic import AfterValidator, Field, ValidationError
 
 from icepact.model.amoro import AMORO_PREFIX, SHARE, translated
-from icepact.model.durations import OptionalSeconds, format_duration
+from icepact.model.durations import READS_SECONDS, OptionalSeconds, format_duration
 from icepact.model.errors import BadInput
 from icepact.model.schedules import Schedule
 from icepact.model.sizes import READS_SIZES, OptionalSize, format_size
 from icepact.model.tier import Tier
+from icepact.model.validation import Shape, complaint, place_of, show_path
 from icepact.model.weights import OptionalWeights, PriorityWeights
 
 PROPERTY_PREFIX = "icepact."
 DEFAULT_TARGET = 512 * 1024**2
 SMALL_OF_TARGET = 0.75
 LARGE_OF_TARGET = 1.8
-UNKNOWN = "unknown_option"
-"""Type of the error about an option that there is not; its context names the `key`."""
 
 
 class Strategy(StrEnum):
@@ -100,10 +98,10 @@ Money = Annotated[float | None, Field(gt=0, allow_inf_nan=False)]
 """An amount in the currency of the prices, or nothing."""
 
 
-class Options(BaseModel):
+class Options(Shape):
     """One level of wishes: a request, a table's properties, or the configuration. All optional."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    noun = "option"
 
     strategy: Annotated[StrategyName | None, Field(description="Which files are candidates.")] = None
     target_file_size: Annotated[OptionalSize, Field(description="Size that outputs aim at.")] = None
@@ -121,11 +119,11 @@ class Options(BaseModel):
     ] = None
     max_fragment_ratio: Annotated[
         float | None,
-        Field(ge=0, description="Delete files over data files above it make a partition a candidate for `deletes`."),
+        Field(ge=0, description="So do delete files over data files above this; `small-files` does not ask."),
     ] = None
-    tier: Annotated[Tier | None, Field(description="How deep: minor leaves deletes alone, full takes everything.")] = (
-        None
-    )
+    tier: Annotated[
+        Tier | None, Field(description="How deep: minor takes small files alone, full takes everything.")
+    ] = None
     minor_trigger_files: Annotated[int | None, Field(ge=2, description="So many small files are merged at once.")] = (
         None
     )
@@ -203,22 +201,11 @@ class Options(BaseModel):
         Field(description="What counts in a partition's priority: file count, fragment ratio, age, small-file ratio."),
     ] = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _known(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            unknown = sorted(set(data) - set(cls.model_fields), key=str)
-            if unknown:
-                raise PydanticCustomError(
-                    UNKNOWN,
-                    "unknown option {shown}: it is one of {names}",
-                    {"key": unknown[0], "shown": repr(unknown[0]), "names": ", ".join(cls.model_fields)},
-                )
-        return data
-
 
 SIZES = frozenset(name for name, known in Options.model_fields.items() if READS_SIZES in known.metadata)
 """Options that are bytes."""
+DURATIONS = frozenset(name for name, known in Options.model_fields.items() if READS_SECONDS in known.metadata)
+"""Options that are lengths of time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -306,6 +293,17 @@ class Policy:
         return hashlib.sha256(json.dumps(wish, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
+    def without_budgets(self) -> "Policy":
+        """Equal for two policies that judge a table alike, however much of it they allow, and whoever said so."""
+        nothing: dict[str, Any] = dict.fromkeys(_BUDGETS)
+        return replace(self, **nothing, sources={})
+
+    def other_than(self, policy: "Policy") -> dict[str, Any]:
+        """Options that have other values here."""
+        mine, others = self.to_dict(), policy.to_dict()
+        return {name: value for name, value in mine.items() if name != "sources" and value != others[name]}
+
+    @property
     def off(self) -> str | None:
         """Why the table is left alone, if it is."""
         if self.enabled:
@@ -355,11 +353,12 @@ def _as_ever(name: str, value: Any) -> bool:
     return name in _ADDED_LATER and value == getattr(_DEFAULTS, name)
 
 
+_BUDGETS = ("max_files", "max_bytes", "max_cost", "max_duration", "max_cost_per_hour", "max_bytes_per_hour")
 _NOT_LAYOUT = frozenset(
     {
-        *("sources", "enabled", "max_files", "max_bytes", "rewrite_all", "method", "task_memory", "verify"),
+        *("sources", "enabled", "rewrite_all", "method", "task_memory", "verify", "job_order"),
         *("max_commits", "priority_weights", "snapshot_id", "batch_rows", "parallelism"),
-        *("max_cost", "max_duration", "max_cost_per_hour", "max_bytes_per_hour", "job_order"),
+        *_BUDGETS,
     }
 )
 
@@ -370,21 +369,14 @@ def options(given: Mapping[str, Any], source: str = "request") -> Options:
         return Options.model_validate({k: v for k, v in given.items() if v is not None})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        name = ".".join(str(part) for part in first["loc"])
         where = "" if source == "request" else f" ({source})"
-        raise BadInput(f"{name}: {said(first)}{where}" if name else f"{said(first)}{where}") from None
+        raise BadInput(f"{show_path(place_of(first))}: {complaint(first)}{where}") from None
 
 
-def said(error: ErrorDetails) -> str:
-    """What is wrong with an option, in our words."""
-    name = str(error["loc"][-1]) if error["loc"] else ""
-    if name in Options.model_fields and error["type"] == "enum":
-        return f"unknown {name}; there is: {', '.join(_choices(name))}"
-    return error["msg"].removeprefix("Value error, ")
-
-
-def _choices(name: str) -> list[str]:
+def choices(name: str) -> list[str]:
     """What an option can be, if it is one of a few words."""
+    if name == "strategy":
+        return list(_STRATEGIES)
     kinds = get_args(Options.model_fields[name].annotation)
     return [word.value for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum) for word in kind]
 

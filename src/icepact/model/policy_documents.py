@@ -4,16 +4,14 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from icepact.model.errors import BadInput
-from icepact.model.policy import UNKNOWN, Codec, Options
+from icepact.model.policy import Codec, Options
 from icepact.model.schedules import Schedule, parse_schedule
-
-CONFLICT = "conflict"
-"""Type of the error about two keys that contradict each other; its context names one as `key`."""
+from icepact.model.validation import CONFLICT, Shape, guess, refuse_unknown
 
 
 class Profile(StrEnum):
@@ -34,29 +32,6 @@ def _schedule(value: Any) -> Any:
 
 
 OptionalSchedule = Annotated[Schedule | None, BeforeValidator(_schedule)]
-
-
-class Shape(BaseModel):
-    """A mapping of which every key is known."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, arbitrary_types_allowed=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            _refuse_unknown(data, list(cls.model_fields))
-        return data
-
-
-def _refuse_unknown(data: Mapping[Any, Any], names: Sequence[str]) -> None:
-    unknown = [key for key in data if key not in names]
-    if unknown:
-        raise PydanticCustomError(
-            UNKNOWN,
-            "unknown key; there is: {names}",
-            {"key": unknown[0], "names": ", ".join(names)},
-        )
 
 
 class Standing(Shape):
@@ -87,6 +62,8 @@ class _Suspended(Standing):
 
 class Wishes(_Suspended, Options):
     """Options of runs, and what is wanted beyond one run."""
+
+    noun = "key"
 
 
 class Named(Wishes):
@@ -134,15 +111,29 @@ class IcebergCompaction(Shape):
     max_files_per_compaction: Annotated[int, Field(ge=1)] = 100
 
 
-class IcebergSection(Shape):
+class _Shared(Shape):
+    """A mapping that others keep things in, too: what is not ours is left alone, unless it looks like a slip."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            names = list(cls.model_fields)
+            refuse_unknown({key: data[key] for key in data if guess(str(key), names)}, names)
+        return data
+
+
+class IcebergSection(_Shared):
     """`iceberg`."""
 
     write: IcebergWrite | None = None
     compaction: IcebergCompaction | None = None
 
 
-class IcebergFile(Shape):
-    """The JSON configuration of writers."""
+class IcebergFile(_Shared):
+    """The JSON configuration of writers, and of whatever else is around them."""
 
     profile: Profile | None = None
     iceberg: IcebergSection
@@ -172,7 +163,7 @@ class TableShape(Options):
         if not isinstance(data, dict):
             return data
         spelled = {to_camel(name): name for name in cls.model_fields}
-        _refuse_unknown(data, sorted(spelled, key=lambda key: key != "name"))
+        refuse_unknown(data, sorted(spelled, key=lambda key: key != "name"), cls.noun)
         return {spelled[key]: value for key, value in data.items()}
 
 

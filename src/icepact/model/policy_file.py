@@ -11,10 +11,9 @@ from pydantic.alias_generators import to_camel
 from icepact.model.errors import BadInput
 from icepact.model.marked import Document, read_documents
 from icepact.model.patterns import Pattern, parse_pattern
-from icepact.model.policies import BUILT_IN, PROFILES, Policies, Rule
-from icepact.model.policy import UNKNOWN, Level, Options, said, settle
+from icepact.model.policies import BUILT_IN, PROFILES, CatalogWish, Policies, Rule
+from icepact.model.policy import Level, Options, settle
 from icepact.model.policy_documents import (
-    CONFLICT,
     CompactionPolicy,
     IcebergCompaction,
     IcebergFile,
@@ -26,6 +25,7 @@ from icepact.model.policy_documents import (
     Wishes,
 )
 from icepact.model.sizes import format_size
+from icepact.model.validation import complaint, place_of, show_path
 
 Path = tuple[str | int, ...]
 _MB = 1024**2
@@ -43,6 +43,8 @@ class _Draft:
     defaults: Level | None = None
     last: Level | None = None
     """Defaults of a form of its own: they give way to the profile."""
+    catalogs: list[CatalogWish] = field(default_factory=list)
+    not_ours: list[str] = field(default_factory=list)
     said: dict[tuple[str, str], tuple[Any, str]] = field(default_factory=dict)
     """By pattern and key: the value, and where it was given."""
 
@@ -70,7 +72,15 @@ def parse_policies(text: str, file: str) -> Policies:
     for name, (document, _) in draft.named.items():
         _refuse_sizes(document.at(("policies", name)), (*_chain(name, draft), *below))
     _refuse_sizes(f"{file}:1", below)
-    return Policies(file=file, rules=tuple(draft.rules), named=tuple(draft.named), profile=draft.profile, below=below)
+    return Policies(
+        file=file,
+        rules=tuple(draft.rules),
+        named=tuple(draft.named),
+        profile=draft.profile,
+        below=below,
+        catalogs=tuple(draft.catalogs),
+        not_ours=tuple(draft.not_ours),
+    )
 
 
 def _shaped(document: Document) -> PolicyFile | IcebergFile | CompactionPolicy:
@@ -90,10 +100,10 @@ def _checked(shape: type[_Shape], document: Document, spelled: Any = str) -> _Sh
         return shape.model_validate(document.value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        path = tuple(spelled(part) if part in Options.model_fields else part for part in first["loc"])
-        if first["type"] in {UNKNOWN, CONFLICT}:
-            path = (*path, first["ctx"]["key"])
-        raise document.refusal(path, said(first)) from None
+        place = place_of(first)
+        known = len(first["loc"])  # what is behind it is as the file spells it
+        path = (*(spelled(part) if part in Options.model_fields else part for part in place[:known]), *place[known:])
+        raise document.refusal(path, complaint(first)) from None
 
 
 def _profile(profile: Profile | None) -> Level | None:
@@ -196,6 +206,7 @@ def _at(document: Document, path: Path) -> Mapping[str, Any]:
 def _read_iceberg(document: Document, file: IcebergFile, draft: _Draft) -> None:
     """`iceberg.write` and `iceberg.compaction`: what is given, and what these sections have as defaults."""
     _take_profile(document, file.profile, draft)
+    draft.not_ours += _not_ours(document, (), file) + _not_ours(document, ("iceberg",), file.iceberg)
     given: dict[str, Any] = {}
     exact: dict[str, str] = {}
     fallback: dict[str, Any] = {}
@@ -214,6 +225,12 @@ def _read_iceberg(document: Document, file: IcebergFile, draft: _Draft) -> None:
     where = f"policy file {document.at(('iceberg',))}"
     _take_defaults(document, ("iceberg",), Level(source=f"{where} (iceberg)", values=given, exact=exact), draft)
     draft.last = Level(source=f"default of iceberg ({where})", values=fallback)
+
+
+def _not_ours(document: Document, path: Path, shape: BaseModel) -> list[str]:
+    """What stands beside our keys."""
+    others = [key for key in _at(document, path) if key not in type(shape).model_fields]
+    return [f"{document.at((*path, key))}: {show_path((*path, key))}" for key in others]
 
 
 def _translated(shape: IcebergWrite | IcebergCompaction) -> dict[str, tuple[str, Any]]:
@@ -245,6 +262,8 @@ def _read_resource(document: Document, resource: CompactionPolicy, draft: _Draft
     if spec.suspend:
         common["enabled"], places["enabled"] = False, ("spec", "suspend")
     common = {name: value for name, value in common.items() if value is not None}
+    wish = spec.catalog.model_dump(exclude={"database"})
+    draft.catalogs.append(CatalogWish(place=document.at(("spec", "catalog")), **wish))
     prefix = ".".join(part for part in (spec.catalog.name, spec.catalog.database) if part)
     if not spec.tables:
         _add_resource_rule(document, ("spec",), f"{prefix}.*", who, common, places, draft)

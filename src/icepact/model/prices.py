@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from icepact.model.validation import Shape
 
 GB = 1024**3
 TB = 1024**4
@@ -45,10 +47,8 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Prices(BaseModel):
+class Prices(Shape):
     """What is paid for compute, requests and storage: a preset's name, or a mapping that overrides one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     preset: str = Field(default=DEFAULT_PRESET, description="What the others default to.")
     compute_per_core_hour: Price = Field(description="One core for one hour.")

@@ -20,6 +20,10 @@ class Purse:
         self._money = min(money, key=lambda limit: limit.amount, default=None)
         self._time = min(time, key=lambda limit: limit.amount, default=None)
         self._longest = plan.policy.max_duration
+        self._cores = plan.predicted.cores
+        self._besides = plan.predicted.overhead
+        """Seconds on the clock that are still to come besides the work: what is over when the first group is begun is
+        over."""
         self._begun: dict[str, RewriteFiles] = {}
         self._refused: dict[str, str] = {}
         self._finished: set[str] = set()
@@ -38,6 +42,8 @@ class Purse:
             self._refused[step.group_id] = f"the budget is spent ({name})"
         if step.group_id in self._refused:
             return self._refused[step.group_id]
+        if not self._begun:
+            self._besides = max(0.0, self._besides - elapsed)
         self._begun[step.group_id] = step
         self._open_seconds += step.cost.seconds
         self._open_money += step.cost.money
@@ -50,8 +56,8 @@ class Purse:
         if self._money is not None and money > self._money.amount * _LEEWAY:
             return self._money.name
         if self._time is not None and self._longest is not None:
-            cores = self._time.amount / self._longest
-            if elapsed + (self._open_seconds + step.cost.seconds) * slower / cores > self._longest:
+            work = (self._open_seconds + step.cost.seconds) * slower
+            if elapsed + work / self._cores + self._besides > self._longest:
                 return self._time.name
         return None
 

@@ -85,7 +85,25 @@ CALIBRATED: Mapping[Method, Speed] = {
 }
 """From `make bench` on two cores of a cloud machine: a ratio between methods more than a promise of seconds."""
 
+MOST_LANES = 4
+"""Threads that encode in one task of method `assemble`, where cores would be idle: what they hold together still fits
+into a task's memory."""
+
 START = Belief.start(parts=4, noise=_NOISE, **_ANY_MACHINE)
+
+
+def encoded_share(method: str, effort: Effort) -> float:
+    """How much of a rewrite's work is encoding that the lanes of a task share, as it was calibrated."""
+    if method != Method.ASSEMBLE:
+        return 0.0
+    parts = CALIBRATED[Method.ASSEMBLE].parts(effort)
+    return parts[-1] / max(sum(parts), 1e-9)
+
+
+def on_the_clock(work: float, *, units: int, cores: int, encoded: float) -> float:
+    """Seconds that work takes which so many units share on so many cores; `encoded` is the part that lanes share."""
+    alone, spread = max(1, min(units, cores)), max(1, min(MOST_LANES * units, cores))
+    return work * ((1 - encoded) / alone + encoded / spread)
 
 
 class Measured(NamedTuple):
@@ -131,9 +149,13 @@ class Learned:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rates:
-    """What is believed about every method."""
+    """What is believed about every method, and about runs."""
 
     methods: Mapping[Method, Learned] = field(default_factory=lambda: {method: Learned() for method in Method})
+    overhead: Estimate = Estimate(seconds=0.0, low=0.0, high=0.0)
+    """What a run takes besides its work, in seconds on the clock."""
+    cores: int = 1
+    """That the work is shared by."""
 
     def seconds(self, method: Method, effort: Effort) -> Estimate:
         """How long it takes."""

@@ -21,7 +21,14 @@ class Swept:
     reason: str
     """Why the run is looked at, or why it is left alone."""
     left_alone: bool = False
+    failed: bool = False
+    """True if it was left alone because something went wrong."""
     deleted: bool = False
+
+    @property
+    def in_vain(self) -> bool:
+        """True if there was nothing to delete, and nothing stood against it."""
+        return not (self.files or self.uploads or self.left_alone)
 
     def to_dict(self) -> dict[str, Any]:
         """The entry as it is printed with `--json`."""

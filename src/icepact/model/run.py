@@ -5,7 +5,6 @@ compare-and-set, so that of two processes that want to move one run, one is told
 """
 
 import os
-import re
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,9 @@ from datetime import datetime
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from icepact.model.table import LastRun
 
 
 class Status(StrEnum):
@@ -83,40 +84,35 @@ class Owner:
     boot: str = ""
     """Of the machine's last start; pids mean nothing after another one."""
     space: str = ""
-    """Of its pids: containers on one machine have their own."""
-    machine: str = ""
-    """Of the machine, for as long as it is installed: machines may share a name."""
+    """In which its pid and its start are counted: containers on one machine have their own."""
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
 
     @property
     def gone(self) -> bool:
-        """True if the process certainly does not live any more. Of another machine that cannot be said."""
+        """True if the process certainly does not live any more, because the kernel under which it ran says so.
+
+        Of a process under another kernel that cannot be said: a machine that was started again looks like another one
+        that has its name, and even `/etc/machine-id` may have come with an image.
+        """
         here = this_process()
-        if self.host != here.host or not self.boot or not here.boot:
-            return False
-        if self.boot != here.boot:  # the same machine has been started again, or another one has the same name
-            return bool(self.machine) and self.machine == here.machine
-        return self.space == here.space and _born(self.pid) != self.born
+        same = (self.host, self.boot, self.space) == (here.host, here.boot, here.space)
+        return bool(same and self.boot and self.space and has_ended(self.pid, self.born))
 
 
-_MACHINE = re.compile("[0-9a-f]{32}")
+_PROC = Path("/proc")
 
 
 @cache
 def _this_process(pid: int) -> Owner:
+    seen = _seen(_PROC / "self")
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        space = os.readlink("/proc/self/ns/pid")
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+        space = " ".join(os.readlink(kind) for kind in (_PROC / "self/ns/pid", *_PROC.glob("self/ns/time")))
     except OSError:
         boot = space = ""
-    try:
-        told = Path("/etc/machine-id").read_text().strip()
-    except OSError:
-        told = ""
-    machine = told if _MACHINE.fullmatch(told) else ""
-    return Owner(host=socket.gethostname(), pid=pid, born=_born(pid), boot=boot, space=space, machine=machine)
+    return Owner(host=socket.gethostname(), pid=pid, born=seen.born if seen else 0, boot=boot, space=space)
 
 
 def this_process() -> Owner:
@@ -124,13 +120,50 @@ def this_process() -> Owner:
     return _this_process(os.getpid())
 
 
-def _born(pid: int) -> int:
+def has_ended(pid: int, born: int, proc: Path = _PROC) -> bool:
+    """Whether the kernel itself says that a process of its own has ended.
+
+    It says so when asked for a signal: it may refuse to send one to somebody else's process, but knows it. That
+    `/proc` does not show a process is no proof: it may be mounted so that it hides what others run (`hidepid`), or be
+    that of another container.
+    """
+    if pid <= 0:
+        return False  # would mean many processes
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        pass
+    seen = _seen(proc / str(pid)) if _counts_as_we_do(proc) else None
+    return seen is not None and (seen.ended or (born > 0 and seen.born != born))
+
+
+def _counts_as_we_do(proc: Path) -> bool:
+    """Whether a process has the same number in `/proc` as in the namespace of this one: then it has only one there."""
+    try:
+        lines = (proc / "self/status").read_text().splitlines()
     except OSError:
-        return 0
-    state, *rest = text.rpartition(")")[2].split()
-    return 0 if state in "ZX" else int(rest[18])
+        return False
+    return [line.split()[1:] for line in lines if line.startswith("NSpid:")] == [[str(os.getpid())]]
+
+
+class _Seen(NamedTuple):
+    """A process, as `/proc` shows it."""
+
+    born: int
+    ended: bool
+    """True if nobody has asked for its exit code yet: it does nothing any more."""
+
+
+def _seen(folder: Path) -> _Seen | None:
+    """Null if it is not there, or not shown."""
+    try:
+        state, *told = (folder / "stat").read_text().rpartition(")")[2].split()
+        threads, born = int(told[16]), int(told[18])
+    except (OSError, ValueError, IndexError):
+        return None
+    return _Seen(born, ended=state in "ZX" and threads <= 1)  # its first thread may have ended before the others
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,6 +176,8 @@ class Attempt:
     """The snapshot at which it was judged, and to which it is bound."""
     groups: Sequence[str]
     started_at: datetime
+    head_sequence: int = 0
+    """Sequence number of that snapshot; 0 on format version 1."""
     deletes_since: int = 0
     deletes: str = ""
     """Deletes with that sequence number or a later one that must be live once it has landed, in one word; empty if
@@ -210,6 +245,22 @@ class RunRecord:
     """When its folder was last cleaned up; null if never."""
     folder: str | None = None
     """Where it writes; null if that is not one folder."""
+
+    @property
+    def as_last_run(self) -> LastRun | None:
+        """What its last snapshot tells as long as it has not expired; null if the run left something over, or nothing
+        came of it."""
+        told = self.outcome or {}
+        if not told.get("complete") or not self.landed:
+            return None
+        planned_at = told.get("planned_at")
+        return LastRun(
+            layout=told["layout"],
+            snapshot_id=self.landed[-1].snapshot_id,
+            own_sequence_numbers=frozenset(landed.sequence_number for landed in self.landed),
+            pinned_sequence_number=told["pinned_sequence_number"],
+            planned_at=datetime.fromisoformat(planned_at) if planned_at else None,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The run as it is printed with `--json`."""

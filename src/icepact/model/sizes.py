@@ -1,4 +1,5 @@
-"""Sizes as people write them: `512MB`, `1.5 GiB`, `1048576`. Units are powers of 1024, as in Spark."""
+"""Sizes as people write them: `512MB`, `1.5 GiB`, `1048576`, `512Mi` as in Kubernetes. Units are powers of 1024, as in
+Spark."""
 
 import re
 from decimal import Decimal
@@ -7,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTP]?)(?:I?B)?\s*", re.IGNORECASE)
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTP]?)(?:I?B|(?<=[KMGTP])I)?\s*", re.IGNORECASE)
 
 
 def parse_size(value: Any) -> int:

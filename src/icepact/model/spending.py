@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from icepact.model.budget import Limit, Resource, format_money
+from icepact.model.budget import Limit, Resource
 from icepact.model.plan import Plan
 from icepact.model.run import RunRecord
 from icepact.model.sizes import format_size
+from icepact.model.words import money
 
 HOUR = timedelta(hours=1)
 
@@ -86,14 +87,17 @@ def spent_by_table(
     return found
 
 
-def hourly_limits(budgets: Iterable[HourlyBudget], table: str, spent: Mapping[str, Spent]) -> Iterator[Limit]:
+def hourly_limits(
+    budgets: Iterable[HourlyBudget], table: str, spent: Mapping[str, Spent], currency: str = ""
+) -> Iterator[Limit]:
     """What a plan for a table may still spend in this hour: one limit for every budget that covers the table."""
     for budget in budgets:
         if not budget.covers(table):
             continue
         so_far = sum((amount for name, amount in spent.items() if budget.covers(name)), NOTHING)
         if budget.max_cost is not None:
-            told = f"{format_money(budget.max_cost)} of {budget.level}: {format_money(so_far.money)} spent"
+            limit, gone = money(budget.max_cost, currency), money(so_far.money, currency)
+            told = f"{limit} of {budget.level}: {gone} spent"
             left = max(0.0, budget.max_cost - so_far.money)
             yield Limit(resource=Resource.MONEY, amount=left, name=f"max_cost_per_hour {told}")
         if budget.max_bytes is not None:

@@ -144,7 +144,9 @@ class PartitionSpec:
 
 
 def _readable(transform: str, value: Any) -> Any:
-    """Months, years and hours since 1970 as people write them."""
+    """Months, years and hours since 1970 as people write them; null as null, and the word null in quotes."""
+    if value is None or value == "null":
+        return "null" if value is None else "'null'"
     if not isinstance(value, int):
         return value
     match transform:

@@ -33,7 +33,7 @@ def taken(step: RewriteFiles, resource: Resource) -> float:
     """What a group takes of a resource."""
     match resource:
         case Resource.FILES:
-            return len(step.files)
+            return step.input_files
         case Resource.BYTES:
             return step.bytes
         case Resource.SECONDS:
@@ -60,8 +60,15 @@ def in_order(groups: Sequence[RewriteFiles], order: JobOrder) -> list[RewriteFil
             assert_never(order)
 
     def key(group: RewriteFiles) -> tuple[Any, ...]:
-        saved = group.predicted_files - len(group.files)
-        return first(group), _by_gain(group), saved, -group.delete_records, group.partition, group.files[0].path
+        saved = group.predicted_files - group.input_files
+        return (
+            first(group),
+            _by_gain(group),
+            saved,
+            -group.delete_records,
+            group.partition,
+            group.units[0].files[0].path,
+        )
 
     return sorted(groups, key=key)
 
@@ -71,7 +78,7 @@ def _by_gain(group: RewriteFiles) -> float:
 
 
 def _by_files(group: RewriteFiles) -> float:
-    return -len(group.files)
+    return -group.input_files
 
 
 def _by_bytes(group: RewriteFiles) -> float:
@@ -104,6 +111,7 @@ class _Group:
         self._policy = policy
         self._deletes = deletes
         self._bytes = max(1, step.bytes)
+        self.files = step.input_files
         applied = Counter(index for f in step.files for index in f.deletes)
         self._share_of = {index: _worth(deletes[index]) / times for index, times in applied.items()}
         """What each of its files saves of a delete that applies to so many."""
@@ -133,7 +141,7 @@ class _Group:
 
     def _share(self, files: int, size: int) -> float:
         """Of seconds and money: by bytes or by files, whichever is more, for each file costs something by itself."""
-        return max(size / self._bytes, files / max(1, len(self.step.files)))
+        return max(size / self._bytes, files / max(1, self.files))
 
     def piece(self, number: int, units: tuple[Unit, ...]) -> _Piece:
         """Units that are taken together."""
@@ -266,8 +274,8 @@ class _Budget:
             files, size = sum(len(u.files) for u in some), sum(u.bytes for u in some)
             if some:
                 kept.append(group.shrunk(some))
-            if files < len(group.step.files):
-                rest, missing = group.step.bytes - size, len(group.step.files) - files
+            if files < group.files:
+                rest, missing = group.step.bytes - size, group.files - files
                 reason = self._reason(plus(taken.used, group.weight(missing, rest)))
                 left_out.append(LeftOut(partition=group.step.partition, files=missing, bytes=rest, reason=reason))
         return kept, left_out

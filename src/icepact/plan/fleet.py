@@ -22,7 +22,8 @@ def rank(tables: Sequence[TableSummary], *, by: RankBy = RankBy.WORTH, limits: S
     for at in chosen:
         used = plus(used, weights[at])
     reasons = {
-        number: WITHIN if at in chosen else _over(plus(used, weights[at]), limits) for at, number in enumerate(taken)
+        number: (ordered[number].doubt or WITHIN) if at in chosen else _over(plus(used, weights[at]), limits)
+        for at, number in enumerate(taken)
     }
     allowed = {taken[at] for at in chosen}
     return [

@@ -1,6 +1,6 @@
 """What a rewrite saves whoever reads the table afterwards."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from icepact.model.plan import Gain
 from icepact.model.table import DataFile, DeleteFile
@@ -24,23 +24,14 @@ def scan_seconds(*, files: int, row_groups: int, delete_files: int, delete_recor
     )
 
 
-def gain_of(
-    files: Sequence[DataFile],
-    outputs: int,
-    deletes: Sequence[DeleteFile],
-    staying: Collection[int] = (),
-    *,
-    idle: int = 0,
-) -> Gain:
-    """What is saved if these files become so many; deletes that still apply to files beside them are not. `idle` are
-    deletes that go too, although they apply to nothing."""
-    applied = {index for f in files for index in f.deletes}.difference(staying)
+def gain_of(files: Sequence[DataFile], outputs: int, deletes: Sequence[DeleteFile]) -> Gain:
+    """What is saved if these files become so many, and no others are left that their deletes apply to."""
+    applied = {index for f in files for index in f.deletes}
     return make_gain(
         files=len(files) - outputs,
         row_groups=max(0, sum(len(f.row_groups) or 1 for f in files) - outputs),
         delete_files=len(applied),
         delete_records=sum(deletes[index].records for index in applied),
-        idle=idle,
     )
 
 

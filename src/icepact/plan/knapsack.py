@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 _GOOD_ENOUGH = 1.001
-_MOST_STEPS = 30_000
+_MOST_STEPS = 3_000
 _WEIGHINGS = 20
 _TRIED = 3
 """Of the weighings, those with the lowest bounds."""

@@ -1,17 +1,16 @@
 """Which method rewrites a group: the cheapest that is allowed, and why."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydantic_core import from_json
 
-from icepact.model.plan import Cost, Method, Unit
+from icepact.model.plan import Cost, Method
 from icepact.model.policy import MethodWish, Policy
 from icepact.model.prices import Prices
 from icepact.model.rates import Effort, Rates
 from icepact.model.schema import primitive_types
 from icepact.model.sizes import format_size
-from icepact.model.table import DataFile, DeleteFile, DeleteKind, Pinned, TableState, is_odd
+from icepact.model.table import Pinned
 from icepact.model.words import seconds
 
 _NOT_WRITTEN = ("variant", "geometry", "geography", "unknown", "timestamp_ns", "timestamptz_ns", "time")
@@ -24,33 +23,6 @@ class Chosen:
     method: Method
     cost: Cost
     reason: str
-
-
-def choose(
-    state: TableState,
-    units: Sequence[Unit],
-    policy: Policy,
-    rates: Rates,
-    prices: Prices,
-    *,
-    regroup: bool,
-    outputs: int | None = None,
-) -> Chosen:
-    """The cheapest method that is allowed; what the user asked for comes first."""
-    files = [f for unit in units for f in unit.files]
-    copied = sum(copied_bytes(f, state.deletes, policy) for f in files)
-    return cheapest(
-        state,
-        policy,
-        rates,
-        prices,
-        against=why_not_assembled(state, regroup=regroup) or _odd_files(files),
-        files=len(files),
-        units=len(units),
-        copied=copied,
-        encoded=sum(f.size for f in files) - copied,
-        outputs=outputs,
-    )
 
 
 def cheapest(
@@ -66,7 +38,8 @@ def cheapest(
     encoded: int,
     outputs: int | None = None,
 ) -> Chosen:
-    """The same from counts alone. `against` says why row groups cannot be assembled."""
+    """The cheapest method that is allowed; what the user asked for comes first. `against` says why row groups cannot be
+    assembled."""
     costs = {
         method: cost_of(
             method,
@@ -145,30 +118,3 @@ def why_not_assembled(pin: Pinned, *, regroup: bool) -> str | None:
         return f"the table is written as {wanted}"
     strange = sorted(primitive_types(from_json(pin.schema)) & set(_NOT_WRITTEN))
     return f"a column is of type {strange[0]}" if strange else None
-
-
-def _odd_files(files: Sequence[DataFile]) -> str | None:
-    """Why these files cannot be assembled; null if they can."""
-    formats = {f.format for f in files} - {"parquet"}
-    if formats:
-        return f"some files are {sorted(formats)[0]}"
-    if any(is_odd(value) for f in files for value in f.partition):
-        return "a partition value is NaN, infinite or minus zero"
-    return None
-
-
-def copied_bytes(file: DataFile, deletes: Sequence[DeleteFile], policy: Policy) -> int:
-    """Bytes of the row groups that are probably copied: large enough, and few deletes touch few of them."""
-    starts = file.row_groups or (0,)
-    if len(starts) == 1 and not file.deletes:
-        whole = file.size - starts[0]
-        return whole if whole >= policy.min_row_group_size and not policy.recode else 0
-    sizes = [end - start for start, end in zip(starts, (*starts[1:], file.size), strict=True)]
-    large = [size for size in sizes if size >= policy.min_row_group_size]
-    if not large or policy.recode:
-        return 0
-    mine = [deletes[i] for i in file.deletes]
-    if any(d.kind is DeleteKind.EQUALITY for d in mine):
-        return 0
-    touched = sum(min(len(sizes), d.records) for d in mine)
-    return int(sum(large) * max(0.0, 1 - touched / len(sizes)))

@@ -14,8 +14,8 @@ from icepact.plan.worth import SPLIT, scan_tasks
 def best_offer(offers: Sequence[Prospect], outlook: Outlook, policy: Policy) -> int | str:
     """The number of the one that leaves most of its saving, or the reason why none is worth it. Where a strategy does
     not ask what work is worth, it is the first."""
-    ask = None if policy.rewrite_all else STRATEGIES[policy.strategy].worth
-    if ask is None:
+    ask = STRATEGIES[policy.strategy].worth
+    if ask is None or policy.rewrite_all:
         return 0
     verdicts = [ask(offer, outlook, policy) for offer in offers]
     good = [at for at, verdict in enumerate(verdicts) if verdict.worth]
@@ -23,6 +23,11 @@ def best_offer(offers: Sequence[Prospect], outlook: Outlook, policy: Policy) -> 
         return max(good, key=lambda at: verdicts[at].net)
     best = max(range(len(offers)), key=lambda at: verdicts[at].net)
     return f"{verdicts[best].reason} ({offers[best].choice.reason})"
+
+
+def asks_for_worth(policy: Policy) -> bool:
+    """Whether work is refused that is not worth it."""
+    return STRATEGIES[policy.strategy].worth is not None and not policy.rewrite_all
 
 
 def tasks_of(places: Iterable[Place]) -> int:

@@ -17,13 +17,12 @@ The last two do not hold where `max_group_files` cuts a unit short.
 """
 
 import math
-from bisect import bisect_left, insort
-from collections.abc import Callable, Sequence
-from heapq import heapify, heappop, heappush
-from operator import attrgetter
-from typing import NamedTuple
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush, heapreplace
+from itertools import accumulate
+from operator import neg
 
-from icepact.model.plan import Unit
 from icepact.model.policy import LARGE_OF_TARGET, Policy
 from icepact.model.table import DataFile
 
@@ -35,18 +34,6 @@ UNDERFILL = 0.9
 """How far below it all units may be, so that they are alike."""
 
 
-class Scale(NamedTuple):
-    """How large files are once they are merged."""
-
-    ratio: float
-    """No file gets smaller than this share of it."""
-    size: Callable[[DataFile], int]
-    """Bytes of a file's share of an output."""
-
-
-AS_IT_IS = Scale(ratio=1.0, size=attrgetter("size"))
-
-
 def trusted(ratio: float, policy: Policy) -> float:
     """A learned ratio, as far as it may be trusted: where a maximum is asked for that is close to the target, no unit
     may become larger than that, even if it does not shrink at all."""
@@ -55,15 +42,9 @@ def trusted(ratio: float, policy: Policy) -> float:
     return max(ratio, min(1.0, OVERFILL * policy.target_file_size / policy.max_file_size))
 
 
-def pack(files: Sequence[DataFile], policy: Policy, scale: Scale = AS_IT_IS) -> tuple[Unit, ...]:
-    """Units, largest first; the last one is what remained."""
-    sized = sorted(((scale.size(f), f) for f in files), key=lambda pair: (-pair[0], pair[1].path))
-    packed = pack_sizes([size for size, _ in sized], policy, scale.ratio)
-    return tuple(as_one(sorted((sized[at][1] for at in unit), key=reading_order), scale) for unit in packed)
-
-
 def pack_sizes(sizes: Sequence[int], policy: Policy, ratio: float = 1.0) -> list[list[int]]:
-    """The same for sizes alone, given in falling order: units as indexes."""
+    """Units of indexes into sizes, which are given in falling order: largest first, the last one is what remained.
+    No file gets smaller than this ratio of it when it is merged."""
     limits = _Limits(policy, ratio)
     bins = _join_smallest(_best_fit(sizes, limits, limits.capacity), limits)
     dealt = _dealt(bins, sizes, limits)
@@ -73,12 +54,6 @@ def pack_sizes(sizes: Sequence[int], policy: Policy, ratio: float = 1.0) -> list
     bins = dealt or bins
     bins.sort(key=lambda b: (-b.size, b.files[0]))
     return [b.files for b in bins]
-
-
-def as_one(files: Sequence[DataFile], scale: Scale) -> Unit:
-    """These files as one unit."""
-    predicted = None if scale is AS_IT_IS else sum(map(scale.size, files))
-    return Unit(files=tuple(files), predicted=predicted)
 
 
 def outputs_of(size: int, policy: Policy) -> int:
@@ -115,21 +90,31 @@ class _Bin:
 
 
 def _best_fit(sizes: Sequence[int], limits: _Limits, capacity: int) -> list[_Bin]:
-    """Best fit with a sorted list of free room: n log n, where a plain first fit is quadratic."""
+    """Best fit with a sorted list of free room: n log n, where a plain first fit is quadratic. Files that go into the
+    same unit one after the other are found at once, since a partition has thousands of tiny ones."""
     bins: list[_Bin] = []
     room: list[tuple[int, int]] = []  # (free bytes, bin number), ascending
-    for file, size in enumerate(sizes):
-        at = bisect_left(room, (size, 0))
+    until = [0, *accumulate(sizes)]
+    file = 0
+    while file < len(sizes):
+        at = bisect_left(room, (sizes[file], 0))
         if at == len(room):
-            bins.append(_Bin(file, size))
-            insort(room, (capacity - size, len(bins) - 1))
+            bins.append(_Bin(file, sizes[file]))
+            if limits.files > 1:
+                insort(room, (capacity - sizes[file], len(bins) - 1))
+            file += 1
             continue
         free, number = room.pop(at)
         chosen = bins[number]
-        chosen.files.append(file)
-        chosen.size += size
+        last = bisect_right(until, until[file] + free, file + 1, min(len(until), file + 1 + limits.files)) - 1
+        last = min(last, file + limits.files - len(chosen.files))
+        if at:  # until a file fits into the next fuller one
+            last = min(last, bisect_left(sizes, -room[at - 1][0], file + 1, last, key=neg))
+        chosen.files.extend(range(file, last))
+        chosen.size += until[last] - until[file]
         if len(chosen.files) < limits.files:
-            insort(room, (free - size, number))
+            insort(room, (free - until[last] + until[file], number))
+        file = last
     return bins
 
 
@@ -169,10 +154,11 @@ def _dealt(bins: Sequence[_Bin], sizes: Sequence[int], limits: _Limits) -> list[
     heap = [(b.size, number) for number, b in enumerate(dealt)]
     heapify(heap)
     for file in range(len(bins), len(sizes)):
-        size, number = heappop(heap)
+        size, number = heap[0]
         dealt[number].files.append(file)
-        dealt[number].size = size + sizes[file]
-        heappush(heap, (size + sizes[file], number))
+        heapreplace(heap, (size + sizes[file], number))
+    for size, number in heap:
+        dealt[number].size = size
     spread = max(b.size for b in dealt) - min(b.size for b in dealt)
     before = max(b.size for b in bins) - min(b.size for b in bins)
     fits = all(len(b.files) <= limits.files and b.size <= limits.capacity for b in dealt)

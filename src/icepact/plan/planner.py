@@ -1,28 +1,25 @@
 """From a pinned table to a plan: candidates, groups, packing, prediction, budget."""
 
-import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import compress
-
-import numpy as np
+from operator import attrgetter
 
 from icepact.model.budget import Limit, run_limits
 from icepact.model.health import Health, Place
 from icepact.model.outlook import Outlook
-from icepact.model.plan import Before, Cost, Gain, LeftOut, Method, Plan, Prediction, RewriteFiles, Unit
+from icepact.model.plan import Before, LeftOut, Plan, Prediction, RewriteFiles, Unit
 from icepact.model.policy import Policy
 from icepact.model.prices import DEFAULT_PRESET, Prices
-from icepact.model.rates import Rates
+from icepact.model.rates import Effort, Estimate, Rates, encoded_share, on_the_clock
 from icepact.model.table import DataFile, TableState, delete_records, signature
 from icepact.plan.budget import within_budget
-from icepact.plan.choosing import choice_is_enough, choose_files, idle_deletes
+from icepact.plan.choosing import choose_files
+from icepact.plan.columns import FileColumns, listed_columns
 from icepact.plan.expected import Expected
-from icepact.plan.gain import gain_of
-from icepact.plan.methods import Chosen, choose
+from icepact.plan.groups import Group, Grouping, prospect_of
 from icepact.plan.offers import best_offer, other_tasks, tasks_of
-from icepact.plan.packing import AS_IT_IS, Scale, as_one, outputs_of, pack, reading_order
+from icepact.plan.packing import reading_order
 from icepact.plan.prospect import Prospect, features_of
 from icepact.plan.sizes import sizes_after
 from icepact.plan.strategies.choice import Choice, Which
@@ -37,36 +34,25 @@ class _Verdict:
 
 
 class _Known:
-    """What is known for one plan: the table, what is wanted, what work takes and costs, and what will come of it."""
+    """What is known for one plan: the table, what is wanted, how files are grouped, and what will come of it."""
 
     def __init__(
         self, state: TableState, policy: Policy, rates: Rates, prices: Prices, outlook: Outlook, tasks: int
     ) -> None:
         self.state = state
         self.policy = policy
-        self.rates = rates
         self.prices = prices.for_table(state.properties)
         self.outlook = outlook
         self.tasks = tasks
         """Those of a scan of the whole table once it is compact."""
-        self.expected = Expected(state, policy, rates)
-        self.learned = any(rates.ratio(method) != 1.0 for method in Method)
-
-    def method(self, units: Sequence[Unit], *, spread: int, outputs: int | None = None) -> Chosen:
-        """How units are rewritten best."""
-        return choose(self.state, units, self.policy, self.rates, self.prices, regroup=spread > 0, outputs=outputs)
+        self.grouping = Grouping(state, policy, rates, self.prices)
+        self._expected = Expected(state)
 
     def foreseen(self, step: RewriteFiles) -> RewriteFiles:
         """A step with the rows that remain, and bytes of those alone."""
-        rows, remaining = sum(f.rows for f in step.files), self.expected.rows(step.files)
+        rows, remaining = sum(f.rows for f in step.files), self._expected.rows(step.files)
         size = round(step.predicted_bytes * remaining / rows) if rows else step.predicted_bytes
         return replace(step, predicted_rows=remaining, predicted_bytes=size)
-
-    def scale(self, files: Sequence[DataFile], *, spread: int) -> Scale:
-        """How large files are in outputs, by the method that is likely to rewrite them."""
-        if not self.learned or not files:
-            return AS_IT_IS
-        return self.expected.scale(self.method([Unit(files=tuple(files))], spread=spread).method)
 
 
 def make_plan(
@@ -81,26 +67,33 @@ def make_plan(
     budget: Sequence[Limit] | None = None,
     outlook: Outlook | None = None,
     unchosen: Mapping[str, str] | None = None,
+    beyond: Sequence[LeftOut] = (),
 ) -> Plan:
     """What to rewrite, how, and why everything else is left alone.
 
     `state` needs to have only the files of the places that are chosen, as far as they are still there. `set_aside`
     says by a group's signature why it is not tried now. `budget` is all that limits the plan; if not given, what the
     policy allows a run on one core. Without `prices` those of the default preset are taken, and without an `outlook`
-    nothing was learned yet. `unchosen` are places that were judged already and are left alone, with the reason.
+    nothing was learned yet. `unchosen` are places that were judged already and are left alone, with the reason; those
+    that are `beyond` the budget were not even listed.
     """
     paying = prices or Prices.of(DEFAULT_PRESET)
-    known = _Known(state, policy, rates or Rates(), paying, outlook or Outlook(now=now), tasks_of(health.places))
-    budget = tuple(run_limits(policy, cores=1) if budget is None else budget)
+    ahead = outlook or Outlook(now=now, currency=paying.currency)
+    known = _Known(state, policy, rates or Rates(), paying, ahead, tasks_of(health.places))
+    budget = tuple(run_limits(policy, cores=1, currency=paying.currency) if budget is None else budget)
     groups: list[RewriteFiles] = []
     left_out: list[LeftOut] = []
+    unlisted = {entry.partition for entry in beyond}
     for place in health.places:
+        if place.name in unlisted:
+            continue
         reason = unchosen.get(place.name) if unchosen else None
         verdict = _judge(known, place) if reason is None else _left(place, reason)
         groups.extend(verdict.groups)
         left_out.extend(verdict.left_out)
     groups, aside = _without(groups, state, set_aside or {})
     steps, cut = within_budget(groups, state.deletes, policy, budget)
+    cut = [*cut, *beyond]
     numbered = tuple(replace(step, group_id=f"g{n:04d}") for n, step in enumerate(map(known.foreseen, steps), start=1))
     before = Before(files=health.facts.data_files, rows=health.facts.rows, bytes=health.facts.bytes)
     return Plan(
@@ -114,7 +107,7 @@ def make_plan(
         steps=numbered,
         deletes=state.deletes,
         left_out=(*left_out, *aside, *cut),
-        predicted=_predict(before, state, numbered),
+        predicted=_predict(before, state, numbered, rates or Rates()),
         before=before,
         complete=not cut and not aside and not _blind(state, policy),
         held_back=tuple(sorted({entry.partition for entry in (*cut, *aside)})),
@@ -122,8 +115,19 @@ def make_plan(
         sizes_after=sizes_after(health.histogram, numbered, policy),
         budget=budget,
         prices=known.prices,
+        note=_note(health, state, policy),
         planned_at=known.outlook.now,
     )
+
+
+def _note(health: Health, state: TableState, policy: Policy) -> str:
+    """That a pattern of partitions means none of them, and how they are named; empty if it means some."""
+    if policy.partition is None or not all(place.unasked for place in health.places):
+        return ""
+    fields = [field.name for field in state.specs[state.spec_id].fields if field.transform != "void"]
+    named = f"partition fields are {', '.join(fields)}" if fields else "the table is not partitioned"
+    like = f", as in {health.places[0].name}" if fields and health.places else ""
+    return f"no partition is like {policy.partition}: {named}{like}"
 
 
 def _blind(state: TableState, policy: Policy) -> bool:
@@ -156,7 +160,9 @@ def _judge(known: _Known, place: Place) -> _Verdict:
     refused = _why_not(choice, files, state)
     if refused is not None:
         return _left(place, refused)
-    offers = [_offer(known, place, files, depth) for depth in (choice, *choice.others)]
+    files = sorted(files, key=attrgetter("path"))  # where files are alike, it decides
+    columns = listed_columns(files, state.deletes)
+    offers = [_offer(known, place, files, columns, depth) for depth in (choice, *choice.others)]
     offers = [offer for offer in offers if offer.groups]
     if not offers:
         return _left(place, f"packing would not leave fewer files ({choice.reason})")
@@ -191,29 +197,15 @@ class _Offer:
     prospect: Prospect
 
 
-def _offer(known: _Known, place: Place, files: Sequence[DataFile], choice: Choice) -> _Offer:
+def _offer(known: _Known, place: Place, files: Sequence[DataFile], columns: FileColumns, choice: Choice) -> _Offer:
     """One depth, packed and priced; its groups carry what a later lesson needs to know."""
-    policy = known.policy
-    sizes = np.fromiter((f.size for f in files), np.int64)
-    touched = np.fromiter((bool(f.deletes) for f in files), np.bool_)
-    meant = choice.which.mask(sizes, threshold=policy.min_file_size, touched=touched)
-    chosen = list(compress(files, meant.tolist()))
-    taken = {f.path for f in chosen}
-    staying = {index for f in files if f.path not in taken for index in f.deletes}
-    groups = tuple(_groups(known, place, chosen, choice, staying))
-    size = sum(g.bytes for g in groups)
-    prospect = Prospect(
-        place=place,
-        choice=choice,
-        files=sum(len(g.files) for g in groups),
-        bytes=size,
-        outputs=sum(g.predicted_files for g in groups),
-        gain=Gain.sum(g.gain for g in groups),
-        cost=Cost.sum(g.cost for g in groups),
-        other_tasks=other_tasks(known.tasks, place, size),
-    )
-    features = features_of(prospect, known.outlook.now, policy.horizon / 3600)
-    return _Offer(groups=tuple(replace(g, features=features) for g in groups), prospect=prospect)
+    groups = known.grouping.groups(place, choice, columns)
+    prospect = prospect_of(place, choice, groups)
+    prospect = replace(prospect, other_tasks=other_tasks(known.tasks, place, prospect.bytes))
+    features = features_of(prospect, known.outlook.now, known.policy.horizon / 3600)
+    ordered = [files[at] for at in columns.origin.tolist()]
+    steps = (_step(known, place, choice, group, ordered) for group in groups)
+    return _Offer(groups=tuple(replace(step, features=features) for step in steps), prospect=prospect)
 
 
 def _left(place: Place, reason: str) -> _Verdict:
@@ -223,73 +215,48 @@ def _left(place: Place, reason: str) -> _Verdict:
     return _Verdict(left_out=(entry,))
 
 
-def _groups(
-    known: _Known, place: Place, chosen: Sequence[DataFile], choice: Choice, staying: Collection[int]
-) -> Iterator[RewriteFiles]:
-    """Groups of one place that leave fewer files or remove delete records; `staying` are deletes of its other files."""
-    state, policy = known.state, known.policy
-    enough = choice_is_enough(choice, policy)
-    idle = idle_deletes(choice, place)
-    scale = known.scale(chosen, spread=place.spread)
-    if place.spread:
-        # cut only where a group may not be larger: every further group leaves one more small file in each partition
-        lone = [Unit(files=(f,)) for f in sorted(chosen, key=reading_order)]
-        batches: list[tuple[Unit, ...]] = [
-            (as_one(tuple(f for unit in batch for f in unit.files), scale),) for batch in _batches(lone, policy)
-        ]
-    else:
-        units = [u for u in pack(chosen, policy, scale) if enough or _useful(u)]
-        batches = list(_batches(units, policy))
-    for units_of_group in batches:
-        files = [f for u in units_of_group for f in u.files]
-        size = sum(u.predicted_bytes for u in units_of_group)
-        predicted = sum(outputs_of(u.predicted_bytes, policy) for u in units_of_group)
-        if place.spread:
-            predicted = max(place.spread, math.ceil(size / policy.target_file_size))
-        if predicted >= len(files) and not any(f.deletes for f in files) and not enough:
-            continue
-        method = known.method(units_of_group, spread=place.spread, outputs=predicted)
-        yield RewriteFiles(
-            group_id="",
-            partition=place.name,
-            output_spec_id=state.spec_id,
-            regroup=place.spread > 0,
-            units=units_of_group,
-            method=method.method,
-            method_reason=method.reason,
-            cost=method.cost,
-            reason=choice.reason,
-            tier=choice.which.tier,
-            gain=gain_of(files, predicted, state.deletes, staying, idle=idle),
-            predicted_files=predicted,
-            predicted_bytes=size,
-            delete_records=delete_records(files, state.deletes),
-        )
+def _step(known: _Known, place: Place, choice: Choice, group: Group, files: Sequence[DataFile]) -> RewriteFiles:
+    """A group with its files, which are in the order of the columns; rows stay in the order of writing."""
+    units = tuple(
+        Unit(files=tuple(sorted((files[at] for at in unit), key=reading_order)), predicted=merged)
+        for unit, merged in zip(group.units, group.merged, strict=True)
+    )
+    return RewriteFiles(
+        group_id="",
+        partition=place.name,
+        output_spec_id=known.state.spec_id,
+        regroup=place.spread > 0,
+        units=units,
+        method=group.chosen.method,
+        method_reason=group.chosen.reason,
+        cost=group.chosen.cost,
+        reason=choice.reason,
+        tier=choice.which.tier,
+        gain=group.gain,
+        predicted_files=group.outputs,
+        predicted_bytes=group.predicted,
+        delete_records=delete_records((f for unit in units for f in unit.files), known.state.deletes),
+    )
 
 
-def _useful(unit: Unit) -> bool:
-    return len(unit.files) > 1 or any(f.deletes for f in unit.files)
+def _encoded(step: RewriteFiles) -> float:
+    cost = step.cost
+    effort = Effort(units=len(step.units), files=len(step.files), copied=cost.copied_bytes, encoded=cost.encoded_bytes)
+    return encoded_share(step.method, effort)
 
 
-def _batches(units: Sequence[Unit], policy: Policy) -> Iterator[tuple[Unit, ...]]:
-    """Cut the units of one partition into groups by bytes and files."""
-    batch: list[Unit] = []
-    size = files = 0
-    for unit in units:
-        too_big = size + unit.bytes > policy.max_group_size or files + len(unit.files) > policy.max_group_files
-        if batch and too_big:
-            yield tuple(batch)
-            batch, size, files = [], 0, 0
-        batch.append(unit)
-        size += unit.bytes
-        files += len(unit.files)
-    if batch:
-        yield tuple(batch)
-
-
-def _predict(before: Before, state: TableState, steps: Sequence[RewriteFiles]) -> Prediction:
+def _predict(before: Before, state: TableState, steps: Sequence[RewriteFiles], rates: Rates) -> Prediction:
     inputs = sum(len(step.files) for step in steps)
     outputs = sum(step.predicted_files for step in steps)
+    work = Estimate(
+        seconds=sum(step.cost.seconds for step in steps),
+        low=sum(step.cost.seconds_low for step in steps),
+        high=sum(step.cost.seconds_high for step in steps),
+    )
+    besides = rates.overhead if steps else Estimate(seconds=0.0, low=0.0, high=0.0)
+    units = sum(len(step.units) for step in steps)
+    encoded = sum(step.cost.seconds * _encoded(step) for step in steps) / max(work.seconds, 1e-9)
+    share = on_the_clock(1.0, units=units, cores=rates.cores, encoded=encoded)
     return Prediction(
         files_before=before.files,
         files_after=before.files - inputs + outputs,
@@ -298,9 +265,14 @@ def _predict(before: Before, state: TableState, steps: Sequence[RewriteFiles]) -
         output_files=outputs,
         output_bytes=sum(step.predicted_bytes for step in steps),
         delete_records=delete_records((f for step in steps for f in step.files), state.deletes),
-        seconds=round(sum(step.cost.seconds for step in steps), 3),
-        seconds_low=round(sum(step.cost.seconds_low for step in steps), 3),
-        seconds_high=round(sum(step.cost.seconds_high for step in steps), 3),
+        seconds=round(work.seconds, 3),
+        seconds_low=round(work.low, 3),
+        seconds_high=round(work.high, 3),
+        overhead=round(besides.seconds, 3),
+        duration=round(besides.seconds + work.seconds * share, 3),
+        duration_low=round(besides.low + work.low * share, 3),
+        duration_high=round(besides.high + work.high * share, 3),
+        cores=rates.cores,
         money=round(sum(step.cost.money for step in steps), 9),
         money_low=round(sum(step.cost.money_low for step in steps), 9),
         money_high=round(sum(step.cost.money_high for step in steps), 9),

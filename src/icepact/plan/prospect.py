@@ -24,8 +24,6 @@ class Prospect:
     """Files that they become."""
     gain: Gain
     cost: Cost
-    touched: int = 0
-    """Inputs that deletes apply to."""
     other_tasks: int = 0
     """Tasks that a scan of the rest of the table has, once it is compact."""
 

@@ -38,12 +38,15 @@ def due(place: Place, policy: Policy, now: datetime) -> Choice:
 
 
 def major_due(place: Place, policy: Policy) -> Choice | None:
-    """Deletes weigh too much."""
+    """Deletes weigh too much, by their records or by the files that must be opened for them."""
     facts = place.facts
-    if facts.delete_ratio <= policy.max_delete_ratio:
-        return None
-    records, rows = counted(facts.all_delete_records, "delete record"), counted(facts.rows, "row")
-    return Choice(which=Which.SMALL_OR_TOUCHED, reason=f"{records} on {rows}")
+    if facts.delete_ratio > policy.max_delete_ratio:
+        records, rows = counted(facts.all_delete_records, "delete record"), counted(facts.rows, "row")
+        return Choice(which=Which.SMALL_OR_TOUCHED, reason=f"{records} on {rows}")
+    if facts.fragment_ratio > policy.max_fragment_ratio:
+        files, data = counted(facts.all_delete_files, "delete file"), counted(facts.data_files, "data file")
+        return Choice(which=Which.SMALL_OR_TOUCHED, reason=f"{files} on {data}")
+    return None
 
 
 def minor_due(place: Place, policy: Policy, now: datetime) -> Choice | None:

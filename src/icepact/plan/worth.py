@@ -17,6 +17,7 @@ from icepact.model.outlook import Outlook
 from icepact.model.plan import Cost
 from icepact.model.policy import MethodWish, Policy
 from icepact.model.rates import READS_PER_FILE
+from icepact.model.words import money, seconds
 from icepact.plan.gain import SECONDS_PER_FILE
 from icepact.plan.prospect import Prospect, features_of
 
@@ -62,12 +63,15 @@ def worth(prospect: Prospect, outlook: Outlook, policy: Policy) -> Verdict:
     spared = _again(prospect, outlook, policy, expected) + price * expected.conflict / (1 - expected.conflict)
     reason = _slower(prospect, policy)
     if not reason and saving <= price:
-        reason = f"not worth it: scans would save {_money(saving)} in {_time(horizon)}, and it costs {_money(price)}"
-        reason += _why(expected)
-    if not reason and hours < horizon and an_hour * hours < 2 * spared:
+        saved, cost = money(saving, outlook.currency), money(price, outlook.currency)
         reason = (
-            f"worth more later: as many files will have come again in about {_time(hours)}, and waiting spares "
-            f"{_money(spared)}, while scans pay {_money(an_hour * hours)}{_why(expected, features['files_per_hour'])}"
+            f"not worth it: scans would save {saved} in {seconds(policy.horizon)}, and it costs {cost}{_why(expected)}"
+        )
+    if not reason and hours < horizon and an_hour * hours < 2 * spared:
+        kept, paid = money(spared, outlook.currency), money(an_hour * hours, outlook.currency)
+        reason = (
+            f"worth more later: as many files will have come again in about {seconds(3600 * hours)}, and waiting "
+            f"spares {kept}, while scans pay {paid}{_why(expected, features['files_per_hour'])}"
         )
     return Verdict(worth=not reason, reason=reason, saving=saving, price=price)
 
@@ -85,8 +89,8 @@ def saved_reads(prospect: Prospect, expected: Expected) -> float:
 
 def price_of(cost: Cost, outlook: Outlook, expected: Expected) -> float:
     """What work costs: the money that is predicted, or its seconds at a start price; lessons are about the seconds."""
-    seconds = cost.seconds * outlook.money_per_work_second
-    return max(0.0, (cost.money or seconds) + seconds * (expected.cost - 1))
+    work = cost.seconds * outlook.money_per_work_second
+    return max(0.0, (cost.money or work) + work * (expected.cost - 1))
 
 
 def _again(prospect: Prospect, outlook: Outlook, policy: Policy, expected: Expected) -> float:
@@ -94,8 +98,8 @@ def _again(prospect: Prospect, outlook: Outlook, policy: Policy, expected: Expec
     if prospect.bytes * expected.compression >= prospect.outputs * policy.min_file_size:
         return 0.0
     price = price_of(prospect.cost, outlook, expected)
-    seconds = prospect.cost.seconds * outlook.money_per_work_second * expected.cost
-    return price if policy.method is MethodWish.SPARK else price - seconds * (1 - COPIED_AGAIN)
+    work = prospect.cost.seconds * outlook.money_per_work_second * expected.cost
+    return price if policy.method is MethodWish.SPARK else price - work * (1 - COPIED_AGAIN)
 
 
 def scan_tasks(files: int, size: int) -> int:
@@ -121,7 +125,7 @@ def _slower(prospect: Prospect, policy: Policy) -> str:
         return ""
     return (
         f"scans would be slower: {after} instead of {before} tasks for {cores} cores, "
-        f"{left / min(cores, after):.2g} s instead of {now / min(cores, before):.2g} s"
+        f"{seconds(left / min(cores, after))} instead of {seconds(now / min(cores, before))}"
     )
 
 
@@ -143,13 +147,3 @@ def _rate(files_per_hour: float) -> str:
     if files_per_hour >= 1:
         return f"about {files_per_hour:,.0f} files an hour arrive"
     return f"about {files_per_hour * 24:,.1f} files a day arrive"
-
-
-def _money(money: float) -> str:
-    return f"{money:.2g}" if abs(money) < 1 else f"{money:,.2f}"
-
-
-def _time(hours: float) -> str:
-    if hours < 1:
-        return f"{hours * 60:.0f} min"
-    return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} d"

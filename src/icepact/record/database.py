@@ -1,19 +1,26 @@
 """A database behind a store: connecting, transactions, and tables that are made or brought up to date on first use."""
 
+import os
+import shutil
+import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import mkdtemp
 from threading import Lock
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event, inspect, text
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
 from icepact.model.errors import BadInput
+from icepact.model.room import FULL, is_full
+from icepact.record.tables import METADATA
 
 SCHEMA_VERSION = "0005"
 """The newest migration; a test holds it against the folder."""
@@ -32,6 +39,13 @@ _PATIENCE = "SET LOCAL statement_timeout = 60000; SET LOCAL lock_timeout = 30000
 """The same for each transaction; poolers do not take it as an option of the connection."""
 
 
+_HINDERED = ("disk i/o error", "unable to open database file", "readonly database", "read-only")
+_ROOM = 64 * 1024
+"""Bytes: SQLite does not always say that it is for want of room."""
+_COMPARED_EVERY = 600.0
+"""Seconds after which our clock is compared with the server's again."""
+
+
 def utc_now() -> datetime:
     return datetime.now(UTC)
 
@@ -41,8 +55,13 @@ class Database:
 
     def __init__(self, url: str, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._clock = clock
+        self._offset = timedelta()
+        """By which the clock of a database server is ahead of ours."""
+        self._compared_at = float("-inf")
         self._lock = Lock()
         self._ready = False
+        self._copied: tuple[list[tuple[str, int, int]], Database] | None = None
+        """A copy to read from, and of which state of the file."""
         try:
             self._url = make_url(url)
         except ArgumentError:
@@ -59,6 +78,21 @@ class Database:
         with self._lock:
             if self._made is not None:
                 self._made.dispose()
+
+    def now(self) -> datetime:
+        """The time, by the clock of the database server if there is one: all who share it go by the same."""
+        if self._clock is utc_now and self._url.get_backend_name() != "sqlite":
+            if time.monotonic() - self._compared_at > _COMPARED_EVERY:
+                self._compare_clocks()
+            return self._clock() + self._offset
+        return self._clock()
+
+    def _compare_clocks(self) -> None:
+        with self._guarded(), self._engine.connect() as connection:
+            before = self._clock()
+            told: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+            self._offset = told - (before + (self._clock() - before) / 2)
+        self._compared_at = time.monotonic()
 
     # -- connecting -------------------------------------------------------------------------------
 
@@ -79,8 +113,34 @@ class Database:
         if file is not None and not file.is_file():
             yield None
             return
-        with self._writing(only_reading=True) as connection:
+        with (self if self._is_usable() else self._copy())._writing(only_reading=True) as connection:
             yield connection
+
+    def _is_usable(self) -> bool:
+        """False if a file cannot even be read where it is: SQLite wants to write beside it, and there is no room."""
+        if self._ready or self._file is None:
+            return True
+        try:
+            self._prepare()
+        except OperationalError as error:
+            return not _is_hindered(str(error.orig))
+        except (OSError, SQLAlchemyError, ImportError):
+            return True  # told to whoever uses it
+        return True
+
+    def _copy(self) -> "Database":
+        """The file as it is now, on the disk of temporary files, where it can be read."""
+        assert self._file is not None
+        files = [path for path in (self._file, Path(f"{self._file}-wal")) if path.is_file()]
+        state = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+        if self._copied is None or self._copied[0] != state:
+            with self._guarded():
+                folder = Path(mkdtemp(prefix="icepact-"))
+                weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+                for path in files:
+                    shutil.copy2(path, folder)
+            self._copied = state, Database(f"sqlite:///{folder / self._file.name}", clock=self._clock)
+        return self._copied[1]
 
     @property
     def _file(self) -> Path | None:
@@ -91,7 +151,8 @@ class Database:
     def _engine(self) -> Engine:
         with self._lock:
             if self._made is None:
-                self._made = _engine(self._url, in_memory=self._url.get_backend_name() == "sqlite" and not self._file)
+                url = _as_it_lies(self._file) if self._file is not None and _kept_from_us(self._file) else self._url
+                self._made = _engine(url, in_memory=url.get_backend_name() == "sqlite" and not self._file)
             return self._made
 
     def _prepare(self) -> None:
@@ -99,7 +160,9 @@ class Database:
         if self._file is not None:
             self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._engine.begin() as connection:
-            if not _is_current(connection):
+            if _is_new(connection):
+                _make_tables(connection)
+            elif not _is_current(connection):
                 from icepact.record.migrate import upgrade
 
                 upgrade(connection)
@@ -120,9 +183,26 @@ class Database:
             for secret in self._secrets():
                 why = why.replace(secret, "***")
             hint = "set ICEPACT_STATE" if self._file else "see `store` in icepact.yaml"
+            if self._file and self._file.parent.is_dir() and not os.access(self._file.parent, os.W_OK):
+                hint = f"{self._file.parent} is read-only; set ICEPACT_STATE to a folder that can be written"
+            if self._file and (is_full(why) or _has_no_room(self._file.parent)):
+                why = why if is_full(why) else FULL
+                hint = f"free some space on the disk of {self._file.parent}: `icepact cleanup --yes`"
             if isinstance(error, ImportError):
                 hint = "pip install 'icepact[postgres]'"
             raise BadInput(f"the run history {where} cannot be used ({why}): {hint}") from None
+
+
+def _is_hindered(why: str) -> bool:
+    """Whether SQLite could not write what it needs for reading."""
+    return is_full(why) or any(word in why.lower() for word in _HINDERED)
+
+
+def _has_no_room(folder: Path) -> bool:
+    try:
+        return shutil.disk_usage(folder).free < _ROOM
+    except OSError:
+        return False
 
 
 def batches(names: Sequence[str]) -> Iterator[list[str]]:
@@ -130,10 +210,35 @@ def batches(names: Sequence[str]) -> Iterator[list[str]]:
         yield list(names[at : at + _AT_ONCE])
 
 
+def _is_new(connection: Connection) -> bool:
+    """Whether nobody has made tables yet, nor can before this transaction ends: that is certain of SQLite only."""
+    return connection.dialect.name == "sqlite" and not inspect(connection).get_table_names()
+
+
+def _make_tables(connection: Connection) -> None:
+    """All tables as they are now, and Alembic's, as it would leave them: loading Alembic takes as long as a small
+    run."""
+    METADATA.create_all(connection)
+    connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+    connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": SCHEMA_VERSION})
+
+
 def _is_current(connection: Connection) -> bool:
     if not inspect(connection).has_table("alembic_version"):
         return False
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == SCHEMA_VERSION
+
+
+def _kept_from_us(file: Path) -> bool:
+    """Whether nothing can be written beside a file that nobody has open: SQLite wants to, even to read it."""
+    folder, log = file.parent, file.with_name(f"{file.name}-wal")
+    return file.is_file() and not os.access(folder, os.W_OK) and not log.exists()
+
+
+def _as_it_lies(file: Path) -> URL:
+    """The address of a file that is only read."""
+    query = {"mode": "ro", "immutable": "1", "uri": "true"}
+    return URL.create("sqlite", database=file.absolute().as_uri(), query=query)
 
 
 def _engine(url: Any, *, in_memory: bool) -> Engine:
@@ -153,7 +258,8 @@ def _engine(url: Any, *, in_memory: bool) -> Engine:
     @event.listens_for(engine, "connect")
     def _no_begin(connection: Any, _: Any) -> None:
         connection.isolation_level = None
-        connection.execute("PRAGMA journal_mode = WAL")  # readers and a writer do not wait for each other
+        if "immutable" not in url.query:
+            connection.execute("PRAGMA journal_mode = WAL")  # readers and a writer do not wait for each other
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:

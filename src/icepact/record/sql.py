@@ -105,7 +105,7 @@ class SqlStore(Counted):
             if landed is not None:
                 values["landed"] = json.dumps([asdict(one) for one in landed])
             if not to.open:
-                values["finished_at"] = self._clock()
+                values["finished_at"] = self.now()
             self._change(connection, claim, to, values)
 
     def finish(
@@ -118,7 +118,7 @@ class SqlStore(Counted):
                 claim,
                 outcome.status,
                 {
-                    "finished_at": max(outcome.started_at + timedelta(seconds=outcome.seconds), self._clock()),
+                    "finished_at": max(outcome.started_at + timedelta(seconds=outcome.seconds), self.now()),
                     "outcome": json.dumps(outcome.to_dict()),
                     "landed": json.dumps([asdict(one) for one in landed]),
                     "attempt": _attempts_document(attempts),
@@ -267,7 +267,7 @@ class SqlStore(Counted):
 
     def acquire(self, key: str, run_id: str, owner: Owner, *, seconds: float, over: Lease | None = None) -> Lease:
         """Hold a table."""
-        now = self._clock()
+        now = self.now()
         with self._writing() as connection:
             nobody = {"run_id": "", "owner": "", "token": 0, "held": False, "since": now, "expires_at": now}
             insert_if_absent(connection, LEASES, {"key": key, **nobody})
@@ -293,7 +293,7 @@ class SqlStore(Counted):
 
     def renew(self, lease: Lease, *, seconds: float) -> Lease | None:
         """Hold on."""
-        until = self._clock() + timedelta(seconds=seconds)
+        until = self.now() + timedelta(seconds=seconds)
         with self._writing() as connection:
             changed = connection.execute(
                 update(LEASES)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import and_, delete, func, insert, select, update
 
 from icepact.record.database import Database, batches, insert_if_absent
-from icepact.record.tables import CLOCKS, LESSONS, SHEETS
+from icepact.record.tables import CLOCKS, LESSONS, RUNS, SHEETS
 
 _LINGERING = timedelta(days=1)
 """How long sheets of manifests are kept that are not live: another branch may have them, or a rollback bring them."""
@@ -30,7 +30,7 @@ class Counted(Database):
 
     def keep_sheets(self, uuid: str, sheets: Mapping[str, bytes], *, live: Collection[str], room: int) -> None:
         """Keep what was counted in manifests."""
-        now = self._clock()
+        now = self.now()
         with self._writing() as connection:
             for some in batches(list(sheets)):
                 connection.execute(delete(SHEETS).where(SHEETS.c.path.in_(some)))
@@ -82,7 +82,7 @@ class Counted(Database):
         """From now on, only what later runs teach counts."""
         mine = (LESSONS.c.catalog == catalog) & (LESSONS.c.table_name == table)
         with self._writing() as connection:
-            now = self._clock()
+            now = self.now()
             insert_if_absent(connection, LESSONS, {"catalog": catalog, "table_name": table, "since": now})
             connection.execute(update(LESSONS).where(mine).values(since=now))
 
@@ -91,3 +91,13 @@ class Counted(Database):
         wanted = select(LESSONS.c.since).where(LESSONS.c.catalog == catalog, LESSONS.c.table_name == table)
         with self._reading() as connection:
             return connection.execute(wanted).scalar() if connection else None
+
+    def rename_catalog(self, old: str, new: str, *, table: str, uuid: str) -> None:
+        """Runs on a table are recorded under another name of its catalog."""
+        theirs = (RUNS.c.catalog == old) & (RUNS.c.uuid == uuid)
+        with self._writing() as connection:
+            if connection.execute(update(RUNS).where(theirs).values(catalog=new)).rowcount:
+                known = select(LESSONS.c.since).where(LESSONS.c.catalog == old, LESSONS.c.table_name == table)
+                since = connection.execute(known).scalar()
+                if since is not None:
+                    insert_if_absent(connection, LESSONS, {"catalog": new, "table_name": table, "since": since})

@@ -11,6 +11,10 @@ from icepact.model.run import Attempt, Checkpoint, Claim, Failure, Landed, Lease
 class RecordStore(Protocol):
     """Remembers runs."""
 
+    def now(self) -> datetime:
+        """The time, by a clock that is the same for all who share the store."""
+        ...
+
     # -- runs -------------------------------------------------------------------------------------
 
     def begin(self, record: RunRecord, plan: bytes = b"") -> Claim:
@@ -79,6 +83,10 @@ class RecordStore(Protocol):
 
     def swept(self, run_id: str, at: datetime) -> None:
         """Remember that a run's folder was cleaned up."""
+        ...
+
+    def rename_catalog(self, old: str, new: str, *, table: str, uuid: str) -> None:
+        """Runs on a table, and what was forgotten about it, are recorded under another name of its catalog."""
         ...
 
     # -- checkpoints ------------------------------------------------------------------------------

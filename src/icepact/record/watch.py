@@ -44,6 +44,10 @@ class Watch:
         if self._why is not None:
             raise self._why
 
+    def stop(self, why: str) -> None:
+        """Ask for an end from inside this process."""
+        self._why = self._why or Cancelled(why)
+
     def look(self) -> None:
         """Renew the lease and see whether somebody asked for an end; what cannot be reached now is asked later."""
         try:

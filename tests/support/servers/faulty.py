@@ -1,6 +1,7 @@
 """A proxy in front of an HTTP server that fails on purpose: it refuses, loses, cuts off and delays."""
 
 import http.client
+import json
 import random
 import socket
 import struct
@@ -43,7 +44,28 @@ class Asked:
     path: str
 
 
-Rule = Callable[[Asked], Fault | None]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lie:
+    """It is carried out, and then answered with something else, as a gateway does that has lost its patience."""
+
+    status: int
+    retry_after: int | None = None
+    """Seconds, told in the answer's head."""
+    late: float = 0.0
+    """Seconds between this answer and the time when the server hears of the request."""
+
+    @property
+    def value(self) -> str:
+        """In one word, as faults have it."""
+        retry = "" if self.retry_after is None else f", retry in {self.retry_after} s"
+        return f"{self.status} {'ahead' if self.late else 'after'}{retry}"
+
+
+Rule = Callable[[Asked], Fault | Lie | None]
+
+
+def unheard(asked: Asked, status: int) -> None:
+    """Nobody listens to what the server says."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +93,8 @@ class Weather:
     def __init__(self, seed: str, rates: Rates | None = None) -> None:
         self.requests = 0
         """That it was asked about."""
+        self.waits: list[float] = []
+        """Seconds of all delays so far."""
         self._dice = random.Random(seed)
         self._rates = rates or Rates()
         self._lock = threading.Lock()
@@ -83,6 +107,7 @@ class Weather:
             what, which = self._dice.random(), self._dice.random()
             wait = self._dice.uniform(0, rates.longest_delay) if self._dice.random() < rates.delayed else 0.0
         if wait:
+            self.waits.append(wait)
             time.sleep(wait)
         if what < rates.failed:
             return Fault.FAIL if which < 0.5 else Fault.SLOW_DOWN
@@ -102,17 +127,29 @@ class Proxy:
     """The server's own address."""
     rule: Rule = calm
     """Asked for every request, from any thread; may be changed at any time."""
-    faults: Counter[Fault] = field(default_factory=Counter)
+    answered: Callable[[Asked, int], object] = unheard
+    """Hears of every request that the server has carried out, and of its status, before the client hears anything."""
+    faults: Counter[Fault | Lie] = field(default_factory=Counter)
     """That were put in, by kind."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def judge(self, asked: Asked) -> Fault | None:
+    def judge(self, asked: Asked) -> Fault | Lie | None:
         """What happens to a request, counted."""
         fault = self.rule(asked)
         if fault is not None:
             with self.lock:
                 self.faults[fault] += 1
         return fault
+
+    late: list[threading.Thread] = field(default_factory=list)
+    """Requests that are still on their way although they have been answered."""
+
+    def calm(self) -> None:
+        """Nothing goes wrong any more, and nothing is on its way any more."""
+        self.rule = calm
+        while self.late:
+            self.late.pop().join()
+        self.answered = unheard
 
 
 @contextmanager
@@ -156,14 +193,23 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         proxy: Proxy = self.server.proxy  # type: ignore[attr-defined]
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        fault = proxy.judge(Asked(method=self.command, path=self.path))
+        asked = Asked(method=self.command, path=self.path)
+        fault = proxy.judge(asked)
         if fault in (Fault.FAIL, Fault.SLOW_DOWN):
             self._refuse(fault)
             return
         if fault is Fault.DROP:
             self._reset()
             return
+        if isinstance(fault, Lie) and fault.late:
+            self._later(proxy, asked, body, fault.late)
+            self._lie(fault)
+            return
         status, headers, content = self._pass_on(proxy.behind, body)
+        proxy.answered(asked, status)
+        if isinstance(fault, Lie):
+            self._lie(fault)
+            return
         half = fault in (Fault.CUT, Fault.RESET)
         if fault is Fault.LOSE or (half and not content):
             self._reset()
@@ -174,6 +220,17 @@ class _Handler(BaseHTTPRequestHandler):
             self._reset()
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _serve
+
+    def _later(self, proxy: Proxy, asked: Asked, body: bytes, seconds: float) -> None:
+        """Pass it on when nobody waits for it any more."""
+
+        def carry_out() -> None:
+            time.sleep(seconds)
+            proxy.answered(asked, self._pass_on(proxy.behind, body)[0])
+
+        thread = threading.Thread(target=carry_out, daemon=True)
+        proxy.late.append(thread)
+        thread.start()
 
     def _pass_on(self, behind: str, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         headers = {name: value for name, value in self.headers.items() if name.lower() not in ("expect", "connection")}
@@ -187,6 +244,14 @@ class _Handler(BaseHTTPRequestHandler):
         code = "SlowDown" if fault is Fault.SLOW_DOWN else "InternalError"
         content = f"<Error><Code>{code}</Code><Message>on purpose</Message></Error>".encode()
         self._answer(status, [("Content-Type", "application/xml")], content, length=len(content))
+
+    def _lie(self, lie: Lie) -> None:
+        told = {"message": "on purpose", "type": "OnPurpose", "code": lie.status}
+        content = json.dumps({"error": told}).encode()
+        headers = [("Content-Type", "application/json")]
+        if lie.retry_after is not None:
+            headers.append(("Retry-After", str(lie.retry_after)))
+        self._answer(lie.status, headers, content, length=len(content))
 
     def _answer(self, status: int, headers: list[tuple[str, str]], content: bytes, *, length: int) -> None:
         """Send a body, which may be shorter than what is said of it."""

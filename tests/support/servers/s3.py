@@ -118,7 +118,7 @@ def _command(folder: Path, identities: Path, ports: list[int]) -> list[str]:
         "filer": "true",
         "filer.localSocket": folder / "filer.sock",
         "master.telemetry": "false",
-        "master.volumeSizeLimitMB": 64,
+        "master.volumeSizeLimitMB": 512,  # a volume that is full answers 500 once, and requests are counted
         "volume.max": 0,  # as many as the disk has room for
         "volume.preStopSeconds": 0,
         "s3": "true",

@@ -44,13 +44,18 @@ class Trial:
 
 
 def configuration(
-    folder: Path, catalog: Mapping[str, str], *, master: str = "local[*,4]", conf: Mapping[str, str] | None = None
+    folder: Path,
+    catalog: Mapping[str, str],
+    *,
+    master: str = "local[*,4]",
+    conf: Mapping[str, str] | None = None,
+    state: Path | None = None,
 ) -> Path:
-    """An `icepact.yaml` with one catalog called `lake`, and a run history in the same folder."""
+    """An `icepact.yaml` with one catalog called `lake`, and a run history in the same folder if no other is named."""
     document = {
         "catalog": "lake",
         "catalogs": {"lake": dict(catalog)},
-        "state": str(folder),
+        "state": str(state or folder),
         "spark": {"master": master, "conf": dict(conf or {})},
     }
     folder.mkdir(parents=True, exist_ok=True)

@@ -89,7 +89,8 @@ def size_chart(before: Histogram, after: Histogram | None, threshold: int, targe
                 x = place(c.at_least) + min(4.0, width / 8) + number * bar
                 y = _TOP + _HEIGHT - height
                 box = {"x": x, "y": y, "width": max(1.0, bar - 1), "height": height}
-                parts.append(tag("rect", tag("title", told), class_=css, **box))
+                bad = " small" if css == "before" and c.below <= threshold else ""
+                parts.append(tag("rect", tag("title", told), class_=css + bad, **box))
     every = math.ceil((count + 1) / _MOST_LABELS)
     for number in range(0, count + 1, every):
         css = ("end" if number == count else "middle") + (" sparse" if number // every % 2 else "")

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from icepact.entrypoints.cli.asking import REWRITES, Yes, ask
 from icepact.model.errors import BadInput
-from icepact.model.fleet import Ended, Visit, rank_by
 from icepact.model.patterns import parse_pattern
-from icepact.model.policy import options
 
 if TYPE_CHECKING:
     from icepact.entrypoints.cli.main import Session
+    from icepact.model.fleet import Visit
 
 SHOWN_TABLES = 20
 fleet_app = typer.Typer(rich_markup_mode=None)
@@ -24,6 +24,8 @@ MaxFiles = Annotated[str | None, typer.Option(help="Budget: input files of all t
 
 def _checked(pattern: str | None, **budget: str | None) -> dict[str, Any]:
     """Bad input is refused before Spark is started; what is left are arguments for the library."""
+    from icepact.model.policy import options
+
     if pattern is not None:
         parse_pattern(pattern)
     found = options(budget)
@@ -43,6 +45,8 @@ def fleet(
     max_files: MaxFiles = None,
 ) -> None:
     """Rank the tables of the catalog by what compacting them brings and costs."""
+    from icepact.model.fleet import rank_by
+
     session: Session = context.obj
     renderer = session.renderer
     if limit is not None and limit < 1:
@@ -55,7 +59,7 @@ def fleet(
     renderer.fleet(found, limit or (len(found.tables) if renderer.as_json else SHOWN_TABLES))
 
 
-@fleet_app.command("run")
+@fleet_app.command("run", epilog=REWRITES)
 def go_round(
     context: typer.Context,
     pattern: Glob = None,
@@ -63,9 +67,11 @@ def go_round(
     max_bytes: MaxBytes = None,
     max_files: MaxFiles = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done and stop.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before changing tables.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Compact every table that the policies mean, once; --policy names the file."""
+    from icepact.model.fleet import Ended
+
     session: Session = context.obj
     renderer = session.renderer
     budget = _checked(pattern, max_cost=max_cost, max_bytes=max_bytes, max_files=max_files)
@@ -78,14 +84,13 @@ def go_round(
         renderer.note(f"warning: {warning}")
     if found.chosen and not dry_run and not yes and renderer.interactive:
         renderer.fleet(replace(found, warnings=()), len(found.tables))
-        if not typer.confirm("Go ahead?", err=True):
-            raise typer.Exit(1)
+        ask()
     with renderer.counting("compacting") as bar:
 
         def told(name: str) -> None:
             bar.told(name, len(found.tables))
 
-        def visited(visit: Visit) -> None:
+        def visited(visit: "Visit") -> None:
             bar.hide()
             renderer.visit(visit)
 

@@ -1,36 +1,51 @@
 """A fleet in words: a table of its tables, and lines about a round."""
 
+from collections.abc import Sequence
+
 from rich.markup import escape
-from rich.table import Table
 
-from icepact.model.fleet import Ended, Fleet, Visit
+from icepact.entrypoints.cli.columns import Column
+from icepact.model.fleet import Ended, Fleet, Ranked, Visit
 from icepact.model.sizes import format_size
-from icepact.model.words import counted, money
+from icepact.model.words import counted, money, seconds
+
+REASON = "why not"
 
 
-def fleet_table(fleet: Fleet, limit: int) -> Table:
-    """The first tables of a ranking."""
-    shown = fleet.tables[:limit]
-    priced = any(entry.summary.money for entry in shown)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("", justify="right")
-    table.add_column("table", no_wrap=True)
-    for column in ("score", "small files", "delete records", "to rewrite", "size", "saves a scan", "work"):
-        table.add_column(column, justify="right")
-    if priced:
-        table.add_column("price", justify="right")
-    table.add_column("")
+def fleet_columns(shown: Sequence[Ranked], currency: str) -> list[Column]:
+    """Tables of a ranking; what matters least has the highest rank."""
+    all_of_them = [entry.summary for entry in shown]
+
+    def work(cells: Sequence[str]) -> list[str]:
+        return [cell if s.input_files else "" for cell, s in zip(cells, all_of_them, strict=True)]
+
+    return [
+        Column("", [str(entry.rank) for entry in shown], rank=8),
+        Column("table", [escape(s.table) for s in all_of_them], left=True),
+        Column("score", [f"{s.score:g}" for s in all_of_them], rank=1),
+        Column("small files", [f"{s.small_files:,}" for s in all_of_them], rank=7),
+        Column("delete records", [f"{s.delete_records:,}" for s in all_of_them], rank=9),
+        Column("to rewrite", work([f"{s.input_files:,}" for s in all_of_them]), rank=3),
+        Column("size", work([format_size(s.input_bytes) for s in all_of_them]), rank=5),
+        Column("saves a scan", work([seconds(s.gain_seconds) for s in all_of_them]), rank=6),
+        Column("work", work([seconds(s.seconds) for s in all_of_them]), rank=4),
+        Column("price", work([money(s.money, currency) for s in all_of_them]), rank=2),
+        Column(REASON, [escape(told_reason(entry)) for entry in shown], rank=10, left=True),
+    ]
+
+
+def reasons(shown: Sequence[Ranked]) -> list[str]:
+    """Why tables are not chosen, and what else is to be known: a line for each reason."""
+    tables: dict[str, list[str]] = {}
     for entry in shown:
-        s = entry.summary
-        work = (f"{s.input_files:,}", format_size(s.input_bytes), f"{s.gain_seconds:.2g} s", f"{s.seconds:.2g} s")
-        price = [money(s.money, fleet.currency) if s.input_files else ""] if priced else []
-        table.add_row(
-            *(str(entry.rank), escape(s.table), f"{s.score:g}", f"{s.small_files:,}", f"{s.delete_records:,}"),
-            *(work if s.input_files else ("", "", "", "")),
-            *price,
-            escape("" if entry.chosen else entry.reason),
-        )
-    return table
+        if reason := told_reason(entry):
+            tables.setdefault(reason, []).append(entry.summary.table)
+    return [f"{', '.join(names)}: {reason}" for reason, names in tables.items()]
+
+
+def told_reason(entry: Ranked) -> str:
+    """Why a table is not chosen, or what is to be known about it; empty if there is nothing to tell."""
+    return "" if entry.chosen and not entry.summary.doubt else entry.reason
 
 
 def fleet_line(fleet: Fleet) -> str:
@@ -44,7 +59,7 @@ def fleet_line(fleet: Fleet) -> str:
     price = sum(s.money for s in chosen)
     return (
         f"{tables}; worth doing: {len(chosen):,} with {counted(sum(s.input_files for s in chosen), 'file')} ({size}), "
-        f"about {sum(s.seconds for s in chosen):,.2g} s of work on one core"
+        f"about {seconds(sum(s.seconds for s in chosen))} of work on one core"
         + (f" and {money(price, fleet.currency)}" if price else "")
     )
 
@@ -55,7 +70,7 @@ def visit_line(visit: Visit) -> str:
     reason = f": {visit.reason}" if visit.reason else ""
     if visit.outcome is not None:
         o = visit.outcome
-        files = f"{o.files_before:,} -> {o.files_after:,} data files in {o.seconds:.1f} s"
+        files = f"{o.files_before:,} -> {o.files_after:,} data files in {seconds(o.seconds)}"
         return f"{visit.table}: {o.status}, {files}{reason}{resumed}"
     if visit.ended is Ended.PLANNED and visit.plan is not None:
         p = visit.plan.predicted

@@ -1,26 +1,30 @@
 """`icepact`: the commands."""
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from icepact.entrypoints.cli.flags import PLANNING, hoist, with_options
+from icepact.entrypoints.cli.asking import DELETES, REWRITES, Yes, ask
+from icepact.entrypoints.cli.flags import PLANNING, WithOptions, hoist, properties_of, with_options
 from icepact.entrypoints.cli.fleet import fleet_app
+from icepact.entrypoints.cli.groups import Commands, usage
 from icepact.entrypoints.cli.policy import policy_app
-from icepact.entrypoints.cli.render import Renderer
-from icepact.entrypoints.library import Compactor
-from icepact.entrypoints.outputs import file_to_write, write_file
-from icepact.model.durations import parse_duration
+from icepact.entrypoints.outputs import file_to_write, let_stdout_be_closed, write_file
+from icepact.maintain.interrupts import INTERRUPTED, begin, so_far, was_pressed
 from icepact.model.errors import BadInput, IcepactError
-from icepact.model.outcome import Outcome
-from icepact.model.run import NOT_WELL, Status
 from icepact.model.words import counted
 
+if TYPE_CHECKING:
+    from icepact.entrypoints.cli.render import Renderer
+    from icepact.entrypoints.library import Compactor
+    from icepact.model.outcome import Outcome
+
 app = typer.Typer(
+    cls=Commands,
     help="Compact Apache Iceberg tables on Spark. Sizes are written like 512MB.",
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -38,24 +42,44 @@ class Session:
     catalog: str | None
     catalog_uri: str | None
     catalog_type: str | None
+    catalog_properties: Mapping[str, str]
     warehouse: str | None
+    namespace: str | None
     config: str | None
     policy: str | None
-    renderer: Renderer
+    renderer: "Renderer"
     verbose: bool
 
-    def compactor(self, *, short: bool = False) -> Compactor:
+    @property
+    def where(self) -> list[str]:
+        """The flags by which another command finds the same tables; a URI may hold a secret, and is left out."""
+        named = {"catalog": self.catalog, "warehouse": self.warehouse, "config": self.config, "policy": self.policy}
+        return [word for name, value in named.items() if value for word in (f"--{name}", value)]
+
+    def compactor(self, *, short: bool = False) -> "Compactor":
         """A compactor for this command; `short` for commands that end before Java's compiler pays off."""
+        from icepact.entrypoints.library import Compactor
+
         return Compactor(
             catalog=self.catalog,
             catalog_uri=self.catalog_uri,
             catalog_type=self.catalog_type,
+            catalog_properties=self.catalog_properties,
             warehouse=self.warehouse,
+            namespace=self.namespace,
             config=self.config,
             policies=self.policy,
             verbose=self.verbose,
             short=short,
         )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"icepact {version('icepact')}")
+        raise typer.Exit
 
 
 @app.callback()
@@ -64,18 +88,33 @@ def main(
     catalog: Annotated[str | None, typer.Option(help="Name of the catalog.")] = None,
     catalog_uri: Annotated[str | None, typer.Option(help="Where the catalog is.")] = None,
     catalog_type: Annotated[str | None, typer.Option(help="rest, hive, jdbc, sql, glue, hadoop, nessie.")] = None,
+    catalog_property: Annotated[
+        list[str] | None,
+        typer.Option("--catalog-property", "-c", metavar="KEY=VALUE", help="A property of it; may be repeated."),
+    ] = None,
     warehouse: Annotated[str | None, typer.Option(help="Where its tables are.")] = None,
+    namespace: Annotated[
+        str | None, typer.Option(help="Namespace of tables that are named without one; default `default`.")
+    ] = None,
     config: Annotated[str | None, typer.Option(help="Configuration file; default icepact.yaml.")] = None,
     policy: Annotated[str | None, typer.Option(help="Policy file: wishes by table.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show Spark's own log.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
+    ] = False,
 ) -> None:
     """Compact Apache Iceberg tables on Spark."""
+    from icepact.entrypoints.cli.render import Renderer
+
+    del version  # told before this is called
     context.obj = Session(
         catalog=catalog,
         catalog_uri=catalog_uri,
         catalog_type=catalog_type,
+        catalog_properties=properties_of(catalog_property or ()),
         warehouse=warehouse,
+        namespace=namespace,
         config=config,
         policy=policy,
         renderer=Renderer(as_json=as_json),
@@ -95,7 +134,7 @@ def _table(argument: str | None, option: str | None) -> str:
     return argument or option or ""
 
 
-@app.command()
+@app.command(cls=WithOptions)
 @with_options("target_file_size", "min_file_size", "branch", "snapshot_id")
 def health(
     context: typer.Context,
@@ -115,13 +154,13 @@ def health(
             from icepact.entrypoints.cli.report import page
 
             made = compactor.plan(name, **given)
-            write_file(file, page(answer, made, written_at=datetime.now(UTC)))
+            write_file(file, page(answer, made, written_at=datetime.now(UTC), where=session.where))
     session.renderer.health(answer)
     if file is not None:
         session.renderer.note(f"the report is in {file}")
 
 
-@app.command()
+@app.command(cls=WithOptions)
 @with_options(*PLANNING)
 def plan(
     context: typer.Context,
@@ -129,6 +168,11 @@ def plan(
     table: Table = None,
     table_option: TableOption = None,
     out: Annotated[str | None, typer.Option(help="Write the plan into this file, for `icepact apply`.")] = None,
+    whole: Annotated[
+        bool, typer.Option("--all", help="List every group and partition, not what matters most.")
+    ] = False,
+    learned: Annotated[bool, typer.Option("--learned", help="Show what earlier runs taught instead.")] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="With --learned: forget it.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", hidden=True)] = False,
     yes: Annotated[bool, typer.Option("--yes", hidden=True)] = False,
 ) -> None:
@@ -136,24 +180,33 @@ def plan(
     del dry_run, yes  # a plan never changes anything; accepted so that a compact command can be tried as a plan
     session: Session = context.obj
     name = _table(table, table_option)
+    if reset and not learned:
+        raise BadInput("--reset forgets what was learned: say --learned --reset")
+    if learned:
+        from icepact.entrypoints.cli.learned import show_learned
+
+        show_learned(session.compactor(short=True), session.renderer, name, {**given, "out": out}, reset=reset)
+        return
     file = None if out is None else file_to_write(out)
     compactor = session.compactor(short=True)
     with session.renderer.working(f"planning {name}"):
         answer = compactor.plan(name, **given)
     if file is not None:
         compactor.save_plan(answer, file)
-    session.renderer.plan(answer)
+    session.renderer.plan(answer, whole=whole)
     if file is not None:
         session.renderer.note(f"the plan is in {file}; carry it out with: icepact apply {file}")
 
 
-@app.command()
+@app.command(epilog=REWRITES)
 def apply(
     context: typer.Context,
     file: Annotated[str | None, typer.Argument(help="A plan that `icepact plan --out` wrote.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before changing the table.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Carry out a saved plan; groups with inputs that changed since are refused."""
+    from icepact.model.run import Status
+
     session: Session = context.obj
     renderer = session.renderer
     if file is None:
@@ -162,8 +215,7 @@ def apply(
     saved = compactor.load_plan(file)
     if saved.plan.steps and not yes and renderer.interactive:
         renderer.plan(saved.plan)
-        if not typer.confirm("Go ahead?", err=True):
-            raise typer.Exit(1)
+        ask()
     with renderer.progress(saved.plan) as progress:
         outcome = compactor.apply(saved, progress=progress)
     renderer.outcome(outcome)
@@ -172,31 +224,7 @@ def apply(
     _exit(outcome)
 
 
-@app.command()
-@with_options(*PLANNING)
-def explain(
-    context: typer.Context,
-    given: Mapping[str, Any],
-    table: Table = None,
-    table_option: TableOption = None,
-    learned: Annotated[bool, typer.Option("--learned", help="Show what earlier runs taught instead.")] = False,
-    reset: Annotated[bool, typer.Option("--reset", help="With --learned: forget it.")] = False,
-) -> None:
-    """Explain a plan, or what was learned about a table."""
-    from icepact.entrypoints.cli.explain import explain_learned, explain_plan
-
-    session: Session = context.obj
-    name = _table(table, table_option)
-    if reset and not learned:
-        raise BadInput("--reset forgets what was learned: say --learned --reset")
-    compactor = session.compactor(short=True)
-    if learned:
-        explain_learned(compactor, session.renderer, name, given, reset=reset)
-    else:
-        explain_plan(compactor, session.renderer, name, given)
-
-
-@app.command()
+@app.command(cls=WithOptions, epilog=REWRITES)
 @with_options(*PLANNING)
 def compact(
     context: typer.Context,
@@ -204,15 +232,14 @@ def compact(
     table: Table = None,
     table_option: TableOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before changing the table.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Compact a table."""
     session: Session = context.obj
     renderer = session.renderer
     name = _table(table, table_option)
     compactor = session.compactor(short=dry_run)
-    if not dry_run:
-        _resume_first(compactor, renderer, name, given)
+    resumed = None if dry_run else _resume_first(compactor, renderer, name, given)
     with renderer.working(f"planning {name}"):
         made = compactor.plan(name, **given)
     if dry_run:
@@ -222,25 +249,38 @@ def compact(
         renderer.note(made.policy.off)
     if made.steps and not yes and renderer.interactive:
         renderer.plan(made)
-        if not typer.confirm("Go ahead?", err=True):
-            raise typer.Exit(1)
-    with renderer.progress(made) as progress:
-        outcome = compactor.apply(made, progress=progress)
+        ask()
+    if resumed is not None and not made.steps:
+        outcome = resumed
+    else:
+        with renderer.progress(made) as progress:
+            outcome = replace(compactor.apply(made, progress=progress), resumed=resumed)
     renderer.outcome(outcome)
     _exit(outcome)
 
 
-def _exit(outcome: Outcome) -> None:
+def _exit(outcome: "Outcome") -> None:
+    from icepact.model.run import NOT_WELL
+
     if outcome.status in NOT_WELL:
         raise typer.Exit(1)
 
 
-def _resume_first(compactor: Compactor, renderer: Renderer, table: str, given: Mapping[str, Any]) -> None:
+def _resume_first(
+    compactor: "Compactor", renderer: "Renderer", table: str, given: Mapping[str, Any]
+) -> "Outcome | None":
     """Finish what a run on this table began before it died."""
     with renderer.working(f"looking for unfinished runs on {table}"):
         resumed = compactor.resume_dead(table, **given)
     if resumed is not None:
-        renderer.note(f"resumed run {resumed.run_id}: {resumed.status}")
+        renderer.note(f"resumed run {resumed.run_id}: {resumed.status}{_kept(resumed)}")
+    return resumed
+
+
+def _kept(resumed: "Outcome") -> str:
+    """Which options a run was carried on with although others are asked for now."""
+    kept = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in resumed.kept_options.items())
+    return f"; with options that it began with, not those of now: {kept}" if kept else ""
 
 
 @app.command("history", hidden=True)
@@ -255,7 +295,10 @@ def runs(
     session: Session = context.obj
     if limit < 1:
         raise BadInput("--limit must be at least 1")
-    session.renderer.runs(session.compactor().runs(table, limit=limit, open_only=open_only))
+    compactor = session.compactor()
+    found = compactor.runs(table, limit=limit, open_only=open_only)
+    dead = {run.run_id: why for run in found if (why := compactor.why_dead(run)) is not None}
+    session.renderer.runs(found, dead, open_only=open_only)
 
 
 @app.command()
@@ -281,7 +324,7 @@ def _run(option: str | None) -> str:
     return option
 
 
-@app.command()
+@app.command(epilog="It goes ahead without asking: the run was confirmed when it began.")
 def resume(context: typer.Context, run_id: Run) -> None:
     """Carry on with a run whose process died."""
     session: Session = context.obj
@@ -298,21 +341,31 @@ def cancel(context: typer.Context, run_id: Run) -> None:
     session.renderer.said(session.compactor().cancel(run_id))
 
 
-@app.command()
+@app.command(epilog=DELETES)
 def cleanup(
     context: typer.Context,
     table: Table = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete what is shown without it.")] = False,
+    yes: Yes = False,
     task_timeout: Annotated[
         str, typer.Option(help="After this time no task of a dead run writes any more, like 30m or 2h.")
     ] = "1h",
 ) -> None:
-    """Show what dead runs left behind, and delete it with --yes."""
+    """Show what dead runs left behind, and delete it."""
+    from icepact.model.durations import parse_duration
+
     session: Session = context.obj
     timeout = parse_duration(task_timeout)
-    with session.renderer.working("looking for what dead runs left"):
-        found = session.compactor().cleanup(table, delete=yes, task_timeout=timeout)
-    session.renderer.swept(found, deleted=yes)
+    renderer, compactor = session.renderer, session.compactor()
+    with renderer.working("looking for what dead runs left"):
+        found = compactor.cleanup(table, delete=yes, task_timeout=timeout)
+    if not yes and renderer.interactive and any(not entry.left_alone for entry in found):
+        renderer.swept(found, deleted=False)
+        ask()
+        yes = True
+        found = compactor.cleanup(table, delete=True, task_timeout=timeout)
+    renderer.swept(found, deleted=yes)
+    if any(swept.failed for swept in found):
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -329,13 +382,21 @@ def verify(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(epilog=DELETES)
 def rollback(
-    context: typer.Context, table: Table = None, table_option: TableOption = None, run_id: RunOption = None
+    context: typer.Context,
+    table: Table = None,
+    table_option: TableOption = None,
+    run_id: RunOption = None,
+    yes: Yes = False,
 ) -> None:
     """Go back to the snapshot before a run, if nothing else was committed since."""
     session: Session = context.obj
     name, run = _table(table, table_option), _run(run_id)
+    if not yes and not session.renderer.interactive:
+        raise BadInput("rollback takes back what a run committed: say --yes")
+    if not yes:
+        ask(f"Take run {run} on {name} back?")
     with session.renderer.working(f"taking run {run} back"):
         snapshot = session.compactor().rollback(name, run)
     session.renderer.said(f"{name} is back at snapshot {snapshot}")
@@ -356,8 +417,9 @@ def tables(context: typer.Context) -> None:
     """List the tables of the catalog."""
     session: Session = context.obj
     with session.renderer.working("listing tables"):
-        found = session.compactor(short=True).tables()
-    session.renderer.tables(found)
+        compactor = session.compactor(short=True)
+        found = compactor.tables()
+    session.renderer.tables(found, compactor.absent)
 
 
 @app.command()
@@ -380,31 +442,49 @@ def setup(context: typer.Context) -> None:
     session.renderer.setup(answer)
 
 
-def run() -> None:
-    """Entry point of `icepact`."""
-    sys.exit(_guarded(hoist(sys.argv[1:])))
-
-
-def run_alias() -> None:
-    """Entry point of `iceberg-compact`: the compact command under its other name."""
-    sys.exit(_guarded(hoist(["compact", *sys.argv[1:]])))
+def run(arguments: Sequence[str]) -> int:
+    """Carry out one command; returns its exit code."""
+    let_stdout_be_closed()
+    return _guarded(hoist(arguments))
 
 
 def _guarded(words: list[str]) -> int:
-    """Run the app; every expected error is one line on stderr."""
-    renderer = Renderer(as_json="--json" in words)
+    """Run the app; every error is one line on stderr."""
+    begin()
+    message, code = _carried_out(words, verbose=bool({"-v", "--verbose"} & set(words)))
+    if was_pressed():  # whatever that broke: what counts is what became of the run
+        message, code = f"interrupted: {so_far()}", INTERRUPTED
+    return _told(words, message, code) if message else code
+
+
+def _carried_out(words: list[str], *, verbose: bool) -> tuple[str, int]:
+    """What is to be said of an error, empty if there was none, and the exit code."""
     try:
         result = app(words or ["--help"], standalone_mode=False)
     except typer.TyperException as error:
-        return renderer.error(str(error), 2)
+        return usage(error), 2
     except IcepactError as error:
-        return renderer.error(str(error), error.exit_code)
+        if verbose and error.__context__ is not None:
+            _show(error.__context__)
+        return str(error), error.exit_code
     except (typer.Abort, KeyboardInterrupt):
-        return renderer.error("interrupted", 130)
+        return "interrupted", INTERRUPTED
     except Exception as error:
-        if {"-v", "--verbose"} & set(words):
-            raise
-        from icepact.iceberg.java import error_line
+        from icepact.iceberg.java import in_words
 
-        return renderer.error(f"{type(error).__name__}: {error_line(error)} (run with -v to see more)", 1)
-    return result if isinstance(result, int) else 0
+        if verbose:
+            _show(error)
+        return f"{in_words(error)}{'' if verbose else ' (run with -v to see more)'}", 1
+    return "", result if isinstance(result, int) else 0
+
+
+def _told(words: Sequence[str], message: str, exit_code: int) -> int:
+    from icepact.entrypoints.cli.render import Renderer
+
+    return Renderer(as_json="--json" in words).error(message, exit_code)
+
+
+def _show(error: BaseException) -> None:
+    from icepact.iceberg.java import story
+
+    print(story(error), file=sys.stderr, end="")

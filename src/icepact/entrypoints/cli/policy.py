@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from icepact.entrypoints.wiring import read_policies
+from icepact.entrypoints.cli.groups import Commands
 from icepact.model.errors import BadInput
 
 if TYPE_CHECKING:
     from icepact.entrypoints.cli.main import Session
 
-policy_app = typer.Typer(help="Check policy files, and show what holds for a table.", rich_markup_mode=None)
+policy_app = typer.Typer(
+    cls=Commands, help="Check policy files, and show what holds for a table.", rich_markup_mode=None
+)
 
 
 @policy_app.command()
@@ -23,6 +25,8 @@ def check(
     ] = False,
 ) -> None:
     """Check a policy file; Spark is started only to look at the tables."""
+    from icepact.entrypoints.wiring import read_policies
+
     session: Session = context.obj
     path = file or session.policy
     if path is None:

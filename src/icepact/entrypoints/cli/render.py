@@ -1,6 +1,7 @@
 """One renderer: the same data for people (rich) and for machines (`--json`). Progress and errors go to stderr."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,15 +13,18 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from icepact.entrypoints.cli.fleet_lines import fleet_line, fleet_table, visit_line
+from icepact.entrypoints.cli.columns import Column, fitted, plain_table
+from icepact.entrypoints.cli.fleet_lines import REASON, fleet_columns, fleet_line, reasons, visit_line
 from icepact.entrypoints.cli.pictures import BLOCKS, LETTERS, partition_bars, size_bars
+from icepact.entrypoints.cli.run_lines import cost_columns, run_columns
 from icepact.model.costs import Costs
+from icepact.model.durations import format_duration
 from icepact.model.fleet import Ended, Fleet, Round, Visit
 from icepact.model.health import Health
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
 from icepact.model.policies import Policies, Rule, TablePolicy
-from icepact.model.policy import SIZES
+from icepact.model.policy import DURATIONS, SIZES, plain
 from icepact.model.progress import UnitDone
 from icepact.model.recovery import Checked, Swept
 from icepact.model.run import RunRecord, Status
@@ -28,7 +32,10 @@ from icepact.model.sizes import format_size
 from icepact.model.words import counted, money, seconds
 
 SHOWN_PARTITIONS = 12
+SHOWN_GROUPS = 10
 _SECONDS_UNSEEN = 2.0
+_WIDE = 200
+"""Columns where there is no terminal."""
 
 
 class Renderer:
@@ -36,7 +43,8 @@ class Renderer:
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
-        self.out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
+        known = sys.stdout.isatty() or "COLUMNS" in os.environ
+        self.out = Console(highlight=False, soft_wrap=True, width=None if known else _WIDE)
         self.err = Console(stderr=True, highlight=False)
 
     @property
@@ -137,46 +145,63 @@ class Renderer:
 
     def _partitions(self, health: Health) -> None:
         worst = health.worst_first
-        is_sorted = health.facts.overlap is not None
-        table = _table(
-            "partition", "score", "files", "small", "average", "deletes", *(["overlap"] if is_sorted else [])
-        )
-        for p in worst[:SHOWN_PARTITIONS]:
-            table.add_row(
-                *(escape(p.name), _colored(p.score.value), f"{p.facts.data_files:,}", f"{p.facts.small_files:,}"),
-                *(format_size(p.facts.average_size), f"{p.facts.all_delete_records:,}"),
-                *([f"{p.facts.overlap.average:.1f}" if p.facts.overlap else ""] if is_sorted else []),
-            )
+        shown = worst[:SHOWN_PARTITIONS]
+        facts = [p.facts for p in shown]
+        columns = [
+            Column("partition", [escape(p.name) for p in shown], left=True),
+            Column("score", [_colored(p.score.value) for p in shown]),
+            Column("files", [f"{f.data_files:,}" for f in facts], rank=1),
+            Column("small", [f"{f.small_files:,}" for f in facts], rank=2),
+            Column("average", [format_size(f.average_size) for f in facts], rank=4),
+            Column("deletes", [f"{f.all_delete_records:,}" for f in facts], rank=3),
+        ]
+        if health.facts.overlap is not None:
+            columns.append(Column("overlap", [f"{f.overlap.average:.1f}" if f.overlap else "" for f in facts], rank=5))
         if worst:
-            self.out.print(table)
+            self._columns(columns)
         if len(worst) > SHOWN_PARTITIONS:
             self.out.print(f"... and {len(worst) - SHOWN_PARTITIONS} more partitions; --json lists all")
 
-    def plan(self, plan: Plan) -> None:
-        """What would be done, and what not."""
+    def _columns(self, columns: Sequence[Column]) -> None:
+        """A table as wide as the terminal; what does not fit is named."""
+        table, dropped = fitted(columns, self.out)
+        self._table(table)
+        left = [title for title in dropped if title not in ("", REASON)]
+        if left:
+            self.out.print(f"without {', '.join(left)}: they need a wider terminal, or --json", style="dim")
+
+    def _table(self, table: Table) -> None:
+        self.out.print(table, soft_wrap=False)  # what is too long is wrapped, not cut off
+
+    def plan(self, plan: Plan, *, whole: bool = False) -> None:
+        """What would be done, and what not: what matters most of it, or all."""
         if self.as_json:
             self.document(plan.to_dict())
             return
-        self.out.print(plan.explain(), markup=False)
+        self.out.print(plan.explain(None if whole else SHOWN_GROUPS), markup=False)
         if plan.steps:
             ink = BLOCKS if self.out.encoding.lower().startswith("utf") else LETTERS
             self.out.print()
-            self.out.print(size_bars(plan, ink))
+            self._table(size_bars(plan, ink, self.out.width))
             self.out.print()
-            self.out.print(partition_bars(plan, ink))
+            self._table(partition_bars(plan, ink, self.out.width))
 
     def outcome(self, outcome: Outcome) -> None:
         """What was done."""
         if self.as_json:
             self.document(outcome.to_dict())
             return
+        if outcome.resumed is not None:
+            self.outcome(outcome.resumed)
         o = outcome
         color = {Status.COMMITTED: "green", Status.FAILED: "red"}.get(o.status, "yellow")
         self.out.print(
-            f"[{color}]{o.status}[/{color}]  run {o.run_id}  {o.seconds:.1f} s"
+            f"[{color}]{o.status}[/{color}]  run {o.run_id}  {seconds(o.seconds)}"
             + (f"  {escape(o.error)}" if o.error else "")
         )
-        if o.files_before != o.files_after or o.rows_deleted:
+        if o.reason:
+            self.out.print(f"nothing to do: {o.reason}", markup=False)
+        if o.methods:
             facts = _grid()
             facts.add_row("data files", f"{o.files_before:,} -> {o.files_after:,}", "")
             facts.add_row("size", f"{format_size(o.bytes_before)} -> {format_size(o.bytes_after)}", "")
@@ -186,6 +211,8 @@ class Renderer:
             work = f"{format_size(o.encoded_bytes)} encoded anew"
             work += f", {o.requests:,} requests to the store" if o.requests else ""
             facts.add_row("row groups", f"{format_size(o.copied_bytes)} copied", work)
+            if o.predicted_duration:
+                facts.add_row("time", seconds(o.seconds), f"{seconds(o.predicted_duration)} predicted")
             foreseen = f"{seconds(o.predicted_seconds)}, {money(o.predicted_money, o.currency)} predicted"
             facts.add_row("work", f"{seconds(o.work_seconds)}, {money(o.money, o.currency)}", foreseen)
             self.out.print(facts)
@@ -211,15 +238,17 @@ class Renderer:
             return
         for entry in found:
             what = f"run {entry.run_id} on {entry.table}: {entry.reason}"
-            if not entry.left_alone:
-                uploads = f" and {counted(entry.uploads, 'unfinished upload')}" if entry.uploads else ""
-                verb = "deleted" if deleted else "would delete"
-                what += f"; {verb} {counted(len(entry.files), 'file')} ({format_size(entry.bytes)}){uploads}"
+            uploads = f" and {counted(entry.uploads, 'unfinished upload')}" if entry.uploads else ""
+            files = f"{counted(len(entry.files), 'file')} ({format_size(entry.bytes)}){uploads}"
+            if entry.in_vain:
+                what += f"; it {'is ended, and ' if deleted else ''}left nothing"
+            elif not entry.left_alone:
+                what += f"; {'deleted' if deleted else 'would delete'} {files}"
             self.out.print(what, markup=False)
         if not found:
             self.out.print("nothing was left behind")
-        elif not deleted:
-            self.out.print("nothing was deleted: say --yes")
+        elif not deleted and not self.interactive:
+            self.out.print("nothing was changed: say --yes")
 
     def checked(self, found: Sequence[Checked]) -> None:
         """Commits, looked at again."""
@@ -232,48 +261,40 @@ class Renderer:
         if not found:
             self.out.print("the run committed nothing")
 
-    def runs(self, runs: Sequence[RunRecord]) -> None:
-        """Runs, under way and past."""
+    def runs(self, runs: Sequence[RunRecord], dead: Mapping[str, str], *, open_only: bool) -> None:
+        """Runs, under way and past; `dead` says of some why nobody works on them any more."""
         if self.as_json:
-            self.document({"runs": [run.to_dict() for run in runs]})
+            self.document({"runs": [{**run.to_dict(), "dead": dead.get(run.run_id)} for run in runs]})
             return
-        table = _table("run", "table", "status", "started", "seconds", "files")
-        for run in runs:
-            o: Mapping[str, Any] = run.outcome or {}
-            files = f"{o['files_before']} -> {o['files_after']}" if o else ""
-            table.add_row(
-                *(run.run_id, escape(run.table), run.status.value, f"{run.started_at:%Y-%m-%d %H:%M:%S}"),
-                *(str(o.get("seconds", "")), files),
-            )
-        self.out.print(table if runs else "no runs yet")
+        if not runs:
+            self.out.print("no run is open" if open_only else "no runs yet")
+            return
+        self._columns(run_columns(runs, dead))
+        for run_id, why in dead.items():
+            self.out.print(f"{run_id} is dead: {why}; carry on: icepact resume {run_id}", markup=False)
+        if dead:
+            self.out.print("icepact cleanup ends dead runs and deletes what they left")
 
     def costs(self, found: Sequence[Costs]) -> None:
         """What runs cost, next to what was predicted."""
         if self.as_json:
             self.document({"costs": [entry.to_dict() for entry in found]})
             return
-        table = _table("table", "method", "runs", "files", "bytes", "seconds", "within", "error", "money", "per TB")
-        for entry in found:
-            was, real, off = entry.predicted, entry.actual, entry.error
-            table.add_row(
-                *(escape(entry.table), entry.method, f"{entry.runs:,}", f"{was.files:,} : {real.files:,}"),
-                *(f"{format_size(was.bytes)} : {format_size(real.bytes)}", f"{was.seconds:,.1f} : {real.seconds:,.1f}"),
-                *(_percent(entry.coverage), f"{_percent(off.files)} {_percent(off.bytes)} {_percent(off.seconds)}"),
-                *(f"{was.money:.6f} : {money(real.money, entry.currency)}", _per_tb(entry)),
-            )
-        self.out.print(table if found else "no runs yet")
-        if found:
-            self.out.print("predicted : actual; errors are medians over runs, of files, bytes and seconds", style="dim")
+        if not found:
+            self.out.print("no runs yet")
+            return
+        self._columns(cost_columns(found))
+        self.out.print("predicted : actual; errors are medians over runs, of files, bytes and seconds", style="dim")
 
-    def tables(self, names: Sequence[str]) -> None:
-        """Names of tables."""
+    def tables(self, names: Sequence[str], absent: str | None = None) -> None:
+        """Names of tables, or why there cannot be any."""
         if self.as_json:
             self.document({"tables": list(names)})
             return
         for name in names:
             self.out.print(name, markup=False)
         if not names:
-            self.out.print("no tables yet")
+            self.out.print(f"no tables: {absent}" if absent else "no tables yet", markup=False)
 
     def fleet(self, fleet: Fleet, limit: int) -> None:
         """Tables by rank, those that could not be looked at, and what is chosen together."""
@@ -282,7 +303,15 @@ class Renderer:
             return
         for warning in fleet.warnings:
             self.note(f"warning: {warning}")
-        self.out.print(fleet_table(fleet, limit) if fleet.tables else "no tables")
+        shown = fleet.tables[:limit]
+        if shown:
+            columns = fleet_columns(shown, fleet.currency)
+            self._columns(columns)
+            if REASON in fitted(columns, self.out).dropped:
+                for line in reasons(shown):
+                    self.out.print(line, markup=False)
+        else:
+            self.out.print("no tables")
         if len(fleet.tables) > limit:
             self.out.print(f"... and {counted(len(fleet.tables) - limit, 'table')} more; --limit shows them")
         for entry in fleet.failed:
@@ -305,6 +334,7 @@ class Renderer:
     def policies(self, policies: Policies, idle: Sequence[Rule]) -> None:
         """What a policy file says; `idle` are rules that match no table."""
         warnings = [f"{rule.place}: {rule.pattern.text} matches no table" for rule in idle]
+        for_all, sources = policies.for_all()
         if self.as_json:
             self.document(
                 {
@@ -312,6 +342,8 @@ class Renderer:
                     "profile": policies.profile,
                     "policies": list(policies.named),
                     "rules": [rule.to_dict() for rule in policies.rules],
+                    "for_all": {name: plain(value) for name, value in for_all.items()},
+                    "not_ours": list(policies.not_ours),
                     "warnings": warnings,
                 }
             )
@@ -322,6 +354,13 @@ class Renderer:
         parts += [f"policies {', '.join(policies.named)}"] if policies.named else []
         parts += [f"profile {policies.profile}"] if policies.profile else []
         self.out.print(f"{policies.file} is valid: {'; '.join(parts)}", markup=False)
+        for name, value in for_all.items():
+            self.out.print(f"  all tables: {name} {_told(name, plain(value))}, by {sources[name]}", markup=False)
+        for rule in policies.rules:
+            values = ", ".join(f"{name} {_told(name, value)}" for name, value in rule.to_dict()["values"].items())
+            self.out.print(f"  {rule.pattern.text}: {values or 'nothing of its own'}, by {rule.place}", markup=False)
+        for entry in policies.not_ours:
+            self.out.print(f"  not ours, left alone: {entry}", markup=False)
 
     def table_policy(self, name: str, found: TablePolicy) -> None:
         """What holds for a table, and where it came from."""
@@ -329,12 +368,12 @@ class Renderer:
         if self.as_json:
             self.document({"table": name, "values": values})
             return
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for column in ("option", "value", "from"):
-            table.add_column(column)
-        for key, entry in values.items():
-            table.add_row(key, escape(_told(key, entry["value"])), escape(entry["source"]))
-        self.out.print(table)
+        columns = [
+            Column("option", list(values), left=True),
+            Column("value", [escape(_told(key, entry["value"])) for key, entry in values.items()], left=True),
+            Column("from", [escape(entry["source"]) for entry in values.values()], left=True),
+        ]
+        self._table(plain_table(columns))
 
     def setup(self, answer: Mapping[str, Any]) -> None:
         """What was prepared."""
@@ -398,15 +437,11 @@ def _told(name: str, value: Any) -> str:
         return "none"
     if name in SIZES:
         return format_size(value)
+    if name in DURATIONS:
+        return format_duration(value)
+    if isinstance(value, tuple):
+        return ",".join(f"{weight:g}" for weight in value)
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.0%}"
-
-
-def _per_tb(entry: Costs) -> str:
-    return "-" if entry.money_per_tb is None else money(entry.money_per_tb, entry.currency)
 
 
 def _grid() -> Table:
@@ -415,11 +450,3 @@ def _grid() -> Table:
     grid.add_column(justify="right")
     grid.add_column(style="dim")
     return grid
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for i, column in enumerate(columns):
-        left = i == 0 or column in {"table", "status", "started", "method"}
-        table.add_column(column, justify="left" if left else "right", no_wrap=column in {"run", "started"})
-    return table

@@ -4,6 +4,7 @@ Pure: text from values. No scripts, nothing from the network; every value from a
 """
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -11,10 +12,10 @@ from importlib.resources import files
 
 from icepact.assess.signals import Signal, signals_of
 from icepact.entrypoints.cli.charts import gauge, grade, grade_names, short_size, size_chart, timeline_chart
-from icepact.entrypoints.cli.markup import Markup, joined, tag
+from icepact.entrypoints.cli.markup import Markup, joined, tag, text
 from icepact.model.health import Health, PartitionHealth
 from icepact.model.plan import LeftOut, Plan, RewriteFiles
-from icepact.model.words import counted
+from icepact.model.words import counted, money, seconds
 
 _MOST_CELLS = 2400
 """Of the map; with more partitions, a cell stands for several."""
@@ -27,12 +28,13 @@ _LONGEST_REASON = 400
 _ONE_LINE = 44
 
 
-def page(health: Health, plan: Plan, *, written_at: datetime) -> str:
-    """The whole page."""
-    sections = (_headline, _sizes, _partitions, _deletes, _snapshots, _planned)
+def page(health: Health, plan: Plan, *, written_at: datetime, where: Sequence[str] = ()) -> str:
+    """The whole page. `where` are the flags by which a command finds the table."""
+    sections = (_planned, _score, _sizes, _partitions, _deletes, _snapshots)
     body = tag(
         "main",
         _top(health, written_at),
+        _verdict(health, plan, where),
         *(section(health, plan) for section in sections),
         tag("footer", f"Written by icepact on {written_at:%Y-%m-%d %H:%M} UTC from the table's metadata alone."),
     )
@@ -59,10 +61,38 @@ def _section(title: str, *inside: object) -> Markup:
     return tag("section", tag("h2", title), *inside, aria_label=title)
 
 
+# -- what comes of it -----------------------------------------------------------------------------
+
+
+def _verdict(health: Health, plan: Plan, where: Sequence[str]) -> Markup:
+    """How the table is in one line, what would be done about it, and the command that does it."""
+    words = (
+        tag("p", _judgement(health, plan), class_="verdict"),
+        *(tag("p", line) for line in _summary(health, plan)),
+        tag("p", "To do it:", class_="soft") if plan.steps else None,
+        tag("pre", tag("code", _command(plan, where)), tabindex=0) if plan.steps else None,
+    )
+    return _section("Verdict", tag("div", gauge(health.score.value), tag("div", *words), class_="head"))
+
+
+def _judgement(health: Health, plan: Plan) -> str:
+    score = health.score.value
+    how = ("is in a bad state", "needs attention", "is not at its best", "is well", "is well")[grade(score)]
+    done = "Compacting helps." if plan.steps else "There is nothing to do."
+    return f"This table {how}: {score:g} of 100. {done}"
+
+
+def _command(plan: Plan, where: Sequence[str]) -> str:
+    """The command that carries the plan out: what was asked for, and where the table is."""
+    asked = {name: getattr(plan.policy, name) for name, source in plan.policy.sources.items() if source == "request"}
+    flags = (word for name, value in asked.items() for word in (f"--{name.replace('_', '-')}", str(value)))
+    return shlex.join(["icepact", "compact", plan.table, *flags, *where])
+
+
 # -- how it is ------------------------------------------------------------------------------------
 
 
-def _headline(health: Health, plan: Plan) -> Markup:
+def _score(health: Health, plan: Plan) -> Markup:
     del plan
     signals = signals_of(health.facts)
     most = {signal.name: signal.points for signal in signals}
@@ -70,7 +100,7 @@ def _headline(health: Health, plan: Plan) -> Markup:
         tag(
             "div",
             tag("span", name.replace("_", " ")),
-            _bar(lost / most[name]),
+            _bar(1 - lost / most[name], grade(100 * (1 - lost / most[name]))),
             tag("span", f"-{lost:g} of {most[name]:g}" if lost else f"0 of {most[name]:g}"),
             class_="part",
         )
@@ -89,7 +119,8 @@ def _headline(health: Health, plan: Plan) -> Markup:
     tiles = (tag("div", tag("dt", name), tag("dd", value, tag("small", more))) for name, value, more in facts)
     return _section(
         "Score",
-        tag("div", gauge(health.score.value), tag("div", *parts, class_="parts"), class_="head"),
+        tag("p", "What each part leaves of its points: a full green bar has lost none.", class_="soft"),
+        tag("div", *parts, class_="parts"),
         tag("dl", *tiles, class_="facts"),
         tag(
             "details",
@@ -108,8 +139,9 @@ def _bad(health: Health) -> int:
     return sum(p.score.value < 50 for p in health.partitions)
 
 
-def _bar(share: float) -> Markup:
-    return tag("span", tag("i", style=f"width:{100 * min(1.0, share):.1f}%"), class_="bar")
+def _bar(share: float, good: int) -> Markup:
+    """So full, and in the colour of a grade from 0 (bad) to 4 (good)."""
+    return tag("span", tag("i", class_=f"s{good}", style=f"width:{100 * min(1.0, share):.1f}%"), class_="bar")
 
 
 def _legend(*entries: tuple[str, str]) -> Markup:
@@ -121,12 +153,12 @@ def _sizes(health: Health, plan: Plan) -> Markup:
         return _section("File sizes", tag("p", "There are no data files."))
     after = plan.sizes_after if plan.steps and not plan.policy.where else None
     p = plan.predicted
-    told = f"Sizes double from class to class. The plan below turns {p.files_before:,} files into {p.files_after:,}."
+    told = f"Sizes double from class to class. The plan turns {p.files_before:,} files into {p.files_after:,}."
     return _section(
         "File sizes",
         tag("p", told if after else "Sizes double from class to class.", class_="soft"),
         size_chart(health.histogram, after, health.threshold, health.target),
-        _legend(("b", "now"), ("a", "after the plan, as predicted")) if after else None,
+        _legend(("s1", "now, small"), ("s4", "now, large enough"), *([("b", "after the plan")] if after else [])),
     )
 
 
@@ -200,7 +232,7 @@ def _deletes(health: Health, plan: Plan) -> Markup:
         (
             _name(names.get(kind, kind)),
             *_numbers(count, f.delete_records[kind]),
-            tag("td", _bar(f.delete_records[kind] / most)),
+            tag("td", _bar(f.delete_records[kind] / most, 1)),
         )
         for kind, count in f.delete_files.items()
     )
@@ -235,10 +267,12 @@ def _snapshots(health: Health, plan: Plan) -> Markup:
 
 
 def _planned(health: Health, plan: Plan) -> Markup:
+    del health
+    if not plan.steps and not plan.left_out:
+        return _section("What would be done, and why", tag("p", "There is nothing to decide about."))
     return _section(
         "What would be done, and why",
-        *(tag("p", line) for line in _summary(health, plan)),
-        _groups(plan.steps) if plan.steps else None,
+        _groups(plan.steps, plan.prices.currency) if plan.steps else None,
         _left_out(plan.left_out) if plan.left_out else None,
     )
 
@@ -246,10 +280,10 @@ def _planned(health: Health, plan: Plan) -> Markup:
 def _summary(health: Health, plan: Plan) -> Iterator[str]:
     p = plan.predicted
     if not plan.steps:
-        yield f"Nothing, with strategy {plan.policy.strategy}."
+        yield f"Nothing would be done, with strategy {plan.policy.strategy}: {plan.why_nothing}."
     else:
         gain = sum(step.gain.scan_seconds for step in plan.steps)
-        money = sum(step.cost.money for step in plan.steps)
+        price = sum(step.cost.money for step in plan.steps)
         yield (
             f"With strategy {plan.policy.strategy}, {counted(p.input_files, 'file')} ({short_size(p.input_bytes)}) "
             f"would become {p.output_files:,} in {counted(len(plan.steps), 'group')}: {p.files_before:,} data files "
@@ -257,9 +291,9 @@ def _summary(health: Health, plan: Plan) -> Iterator[str]:
             + (f", and {counted(p.delete_records, 'delete record')} would be applied." if p.delete_records else ".")
         )
         yield (
-            f"It would take about {_seconds(sum(step.cost.seconds for step in plan.steps))} of work on one core"
-            + (f" and cost about {money:.4g}" if money else "")
-            + f", and save every full scan about {_seconds(gain)}."
+            f"It would take about {seconds(sum(step.cost.seconds for step in plan.steps))} of work on one core"
+            + (f" and cost about {money(price, plan.prices.currency)}" if price else "")
+            + f", and save every full scan about {seconds(gain)}."
         )
     if plan.policy.where:
         yield f"Only files that may hold rows with {plan.policy.where} are looked at."
@@ -269,15 +303,15 @@ def _summary(health: Health, plan: Plan) -> Iterator[str]:
         yield "Something is held back for now; it is in the list of what is left out."
 
 
-def _groups(steps: Sequence[RewriteFiles]) -> Markup:
+def _groups(steps: Sequence[RewriteFiles], currency: str) -> Markup:
     priced = any(step.cost.money for step in steps)
     columns = ("partition", "files", "becomes", "size", "saves a scan", "work", *(["price"] if priced else []))
     rows = (
         (
             _name(step.partition, more=f"{step.reason}; {step.tier}, by {step.method}: {step.method_reason}"),
             *_numbers(len(step.files), step.predicted_files, short_size(step.bytes)),
-            *_numbers(_seconds(step.gain.scan_seconds), _seconds(step.cost.seconds)),
-            *(_numbers(f"{step.cost.money:.4g}") if priced else ()),
+            *_numbers(seconds(step.gain.scan_seconds), seconds(step.cost.seconds)),
+            *(_numbers(money(step.cost.money, currency)) if priced else ()),
         )
         for step in steps[:_MOST_ROWS]
     )
@@ -326,9 +360,14 @@ def _table(caption: str | None, columns: Sequence[str], rows: Iterator[tuple[Mar
         "table",
         tag("caption", caption) if caption else None,
         tag("thead", tag("tr", *head)),
-        tag("tbody", *(tag("tr", *cells) for cells in rows)),
+        tag("tbody", *(tag("tr", *map(_labelled, columns, cells)) for cells in rows)),
     )
     return tag("div", table, class_="wide", tabindex=0)
+
+
+def _labelled(column: str, cell: Markup) -> Markup:
+    """A cell that knows its column: where there is no room for a head, it stands before the value."""
+    return Markup(cell.replace("<td", f'<td data-label="{text(column)}"', 1))
 
 
 def _numbers(*values: int | str) -> tuple[Markup, ...]:
@@ -344,11 +383,3 @@ def _name(name: str, *, before: Markup | None = None, more: str | None = None) -
 
 def _short(name: str, most: int = _LONGEST_NAME) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
-
-
-def _seconds(seconds: float) -> str:
-    for limit, size, unit in ((100, 1, "s"), (6000, 60, "min"), (360_000, 3600, "h")):
-        if seconds < limit:
-            shown = seconds / size
-            return f"{shown:.0f} {unit}" if shown >= 10 else f"{shown:.2g} {unit}"
-    return f"{seconds / 86400:,.0f} days"

@@ -1,4 +1,4 @@
-"""`icepact setup`: jars into the cache, and a class-data archive that halves every later start."""
+"""`icepact setup`: jars into the cache, byte code, and a class-data archive that halves every later start."""
 
 import os
 import subprocess
@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import icepact
 from icepact.iceberg.jars import ensure_jars
 from icepact.iceberg.jvm import archive_path, find_java
 from icepact.iceberg.session import build_session
@@ -16,10 +17,29 @@ def prepare() -> dict[str, Any]:
     """Everything a later start can use; safe to run again."""
     _, version = find_java()
     jars = ensure_jars()
+    keep_byte_code()
     archive = archive_path(version, jars)
     if not archive.is_file():
         _build(archive)
     return {"jars": len(jars), "java": version, "archive": archive.is_file()}
+
+
+def keep_byte_code(package: str = icepact.__name__) -> None:
+    """Load a package and all that it needs once, in a process that keeps the byte code of what it loads.
+
+    Installers may not have made it, and containers often forbid Python to keep it: then every start would compile all
+    modules. Where the place is not writable, nothing is kept.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run([sys.executable, "-c", _LOAD, package], check=False, capture_output=True, env=kept)
+
+
+_LOAD = """
+import importlib, pkgutil, sys
+package = importlib.import_module(sys.argv[1])
+for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+    importlib.import_module(module.name)
+"""
 
 
 def _build(archive: Path) -> None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from icepact.execute.assemble.encode import column_name
+from icepact.execute.assemble.errors import NotAssembled, one_line
 from icepact.execute.assemble.project import project
 from icepact.execute.assemble.reading import read_plan
 from icepact.execute.assemble.target import LINEAGE_IDS, ROW_ID, arrow_type
@@ -57,6 +58,14 @@ class Decoder:
 
     def rows(self, group: int, keep: np.ndarray | None, most: int) -> Iterator[pa.Table]:
         """Rows of a row group as the target's columns, at most so many at once; `keep` says which survive."""
+        try:
+            yield from self._rows(group, keep, most)
+        except pa.ArrowMemoryError:
+            raise
+        except (pa.ArrowException, OSError) as error:
+            raise NotAssembled(f"{self.view.file.path}: {one_line(error)}") from error
+
+    def _rows(self, group: int, keep: np.ndarray | None, most: int) -> Iterator[pa.Table]:
         where = self.view.input.footer.row_groups[group]
         at = 0
         for rows, columns in self._pieces(group, where.rows, most):
@@ -73,7 +82,8 @@ class Decoder:
             yield rows, self.view.read_columns(self._file, group, self._columns).columns
         else:
             self.view.preload(group, self._columns)
-            for batch in self._file.reader.iter_batches(most, [group], self._columns, use_threads=False):
+            threads = pa.cpu_count() > 1
+            for batch in self._file.reader.iter_batches(most, [group], self._columns, use_threads=threads):
                 yield batch.num_rows, [pa.chunked_array([column]) for column in batch.columns]
 
     def _projected(self, found: list[pa.ChunkedArray], positions: np.ndarray, keep: np.ndarray | None) -> pa.Table:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from icepact.execute.assemble.errors import NotAssembled
+from icepact.execute.assemble.nans import tell_nans
 from icepact.execute.assemble.target import Target
 from icepact.execute.assemble.work import Writing
 from icepact.execute.parquet.input import Input, Pieces
@@ -55,13 +56,16 @@ class Encoder:
     """Writes tables of the target's columns as single row groups."""
 
     def __init__(self, target: Target, writing: Writing) -> None:
-        self._target = target
+        self.target = target
         self._writing = writing
         fields = zip(target.arrow, target.fields, strict=True)
         self.schema = pa.schema([field.with_name(column_name(told["id"])) for field, told in fields])
+        self.paths = leaf_paths(self.schema)
+        """Of the target's leaves, as the writer names them."""
+        self._known_good: set[int] = set()
         self._levels: int | dict[str, int] | None = writing.level
         if writing.level is not None and writing.level_of_numbers is not None:
-            kinds = zip(leaf_paths(self.schema), target.leaves, strict=True)
+            kinds = zip(self.paths, target.leaves, strict=True)
             self._levels = {
                 path: writing.level if leaf.physical in (BYTE_ARRAY, FIXED) else writing.level_of_numbers
                 for path, leaf in kinds
@@ -106,7 +110,9 @@ class Encoder:
         options = self._options(table.schema, dictionaries, encodings, rows=table.num_rows)
         with pq.ParquetWriter(sink, table.schema, **options) as writer:
             writer.write_table(table, row_group_size=max(1, table.num_rows))
-        return Input(sink)
+        encoded = Input(sink)
+        tell_nans(encoded, table)
+        return encoded
 
     def _options(
         self, schema: pa.Schema, dictionaries: frozenset[str], encodings: Mapping[str, str], *, rows: int
@@ -136,10 +142,17 @@ class Encoder:
             "bloom_filter_options": blooms or None,
         }
 
-    def check(self, encoded: Input, leaves: Sequence[int]) -> None:
-        """What was encoded must mean what the target's schema says of these leaves of it."""
+    def check(self, encoded: Input, leaves: Sequence[int], rows: int) -> None:
+        """What was encoded has all rows, and means what the target's schema says of these leaves of it."""
+        if (encoded.footer.rows, len(encoded.footer.row_groups)) != (rows, 1):
+            raise NotAssembled("rows could not be encoded as one row group")
+        if not self._known_good.issuperset(leaves):
+            self._check_meaning(encoded, leaves)
+            self._known_good.update(leaves)
+
+    def _check_meaning(self, encoded: Input, leaves: Sequence[int]) -> None:
         for mine, number in zip(encoded.footer.leaves, leaves, strict=True):
-            wanted = self._target.leaves[number]
+            wanted = self.target.leaves[number]
             alike = mine.physical == wanted.physical and mine.length == wanted.length and same_levels(mine, wanted)
             silent = mine.logical == () and wanted.logical[:1] in _HELD_AS_STORED
             if not alike or (mine.logical != wanted.logical and not silent):

@@ -1,5 +1,6 @@
 """Chunks that a copied row group lacks: columns added since, and row lineage. Made up, not decoded."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,21 +17,23 @@ _MOST_ROWS = 64 * 1024**2
 _ROW_ID_ENCODING = {column_name(ROW_ID): "DELTA_BINARY_PACKED"}
 
 
-def picks(view: View, group: int, encoder: Encoder) -> list[Pick]:
-    """A chunk for every column of the target: the file's own, or one that is made up."""
+def picks(view: View, group: int, encoder: Encoder, fresh: Mapping[int, Pick]) -> list[Pick]:
+    """A chunk for every leaf of the target: the file's own, or one that is made up; `fresh` ones stand as they are."""
     own = _own_lineage(view, group)
     made = {n: None for n, f in enumerate(view.target.fields) if n in view.absent or own.get(f["id"], 0) is None}
     extra = _made_up(view, group, list(made), encoder) if made else None
     found: list[Pick] = []
     used = 0
-    for leaf, top, place in zip(view.target.leaves, view.target.top_of_leaf, view.leaf_of, strict=True):
-        if top in made:
+    for number, (leaf, place) in enumerate(zip(view.target.leaves, view.leaf_of, strict=True)):
+        if number in fresh:
+            found.append(fresh[number])
+        elif view.target.top_of_leaf[number] in made:
             assert extra is not None
             found.append(Pick(extra, 0, used))
             used += 1
         else:
             mine = own.get(leaf.field_id, place) if leaf.field_id is not None else place
-            assert mine is not None  # `View.why_not_copied` has seen to it
+            assert mine is not None  # `View.copyable` has seen to it
             found.append(Pick(view.input, group, mine))
     return found
 

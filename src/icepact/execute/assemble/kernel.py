@@ -10,9 +10,11 @@ import pyarrow as pa
 from icepact.execute.assemble.deleted import Deleted
 from icepact.execute.assemble.encode import Encoder
 from icepact.execute.assemble.extras import picks
+from icepact.execute.assemble.fresh import Fresh
+from icepact.execute.assemble.lanes import Lanes
 from icepact.execute.assemble.output import Outputs
 from icepact.execute.assemble.rows import Rows
-from icepact.execute.assemble.segments import Segment, copyable, segments
+from icepact.execute.assemble.segments import Segment, fresh_columns, segments
 from icepact.execute.assemble.target import Target, make_target
 from icepact.execute.assemble.view import View
 from icepact.execute.assemble.work import InputFile, TaskContext, UnitReport, UnitWork
@@ -31,13 +33,14 @@ _SHARE = 4
 
 def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: DeleteCache, attempt: str) -> UnitReport:
     """Rewrite one unit. Whatever goes wrong, no file of it is left behind."""
-    started = time.monotonic()
+    clock = _Clock()
     before = storage.traffic
     looked = _looked_at(work, context, storage)
     outputs = Outputs(storage, looked.target, context, f"{work.output}-{attempt}", work.max_file_size)
     try:
-        unit = _Unit(work, context, looked, storage, cache, outputs)
-        unit.run()
+        with Lanes(Encoder(looked.target, context.writing), work.lanes) as lanes:
+            unit = _Unit(work, context, looked, storage, cache, lanes, outputs)
+            unit.run()
     except BaseException:
         with suppress(Exception):
             outputs.abort()
@@ -58,8 +61,19 @@ def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: Dele
         requests=after.requests - before.requests,
         write_requests=after.writes - before.writes,
         transferred_bytes=after.bytes_read + after.bytes_written - before.bytes_read - before.bytes_written,
-        seconds=time.monotonic() - started,
+        seconds=clock.seconds(work.lanes),
     )
+
+
+class _Clock:
+    """Tells how long a unit takes one core: with several lanes, what they worked counts, not what was waited."""
+
+    def __init__(self) -> None:
+        self._started, self._worked = time.monotonic(), time.process_time()
+
+    def seconds(self, lanes: int) -> float:
+        elapsed, worked = time.monotonic() - self._started, time.process_time() - self._worked
+        return max(elapsed, worked) if lanes > 1 else elapsed
 
 
 class _Looked(NamedTuple):
@@ -125,18 +139,20 @@ class _Unit:
         looked: _Looked,
         storage: Storage,
         cache: DeleteCache,
+        lanes: Lanes,
         outputs: Outputs,
     ) -> None:
         self._work = work
         self._context = context
-        self._target = target = looked.target
+        self._target = looked.target
         self._storage = storage
         self._cache = cache
         self._outputs = outputs
         self._views = looked.views
         self._closed = looked.closed
-        self._encoder = Encoder(target, context.writing)
-        self._rows = Rows(target, context.writing, self._encoder, outputs)
+        self._encoder = lanes.encoder
+        self._fresh = Fresh(lanes)
+        self._rows = Rows(context.writing, lanes, outputs)
         self._waiting: list[Segment] = []
         self._waiting_bytes = 0
         self._current: View | None = None
@@ -150,7 +166,7 @@ class _Unit:
             for segment in self._segments():
                 self._do(segment)
             self._settle()
-            self._rows.flush()
+            self._rows.finish()
             self._outputs.finish()
         finally:
             for view in self._open:
@@ -183,10 +199,9 @@ class _Unit:
             self._views.pop(view.file.path, None)
 
     def _do(self, segment: Segment) -> None:
-        if segment.copied:
+        if segment.fresh is not None:
             self._settle()
-            self._rows.flush()
-            self._copy(segment)
+            self._copy(segment, segment.fresh)
         elif segment.small:
             self._wait(segment)
         else:
@@ -210,9 +225,11 @@ class _Unit:
         """
         waiting, self._waiting = self._waiting, []
         size, self._waiting_bytes = self._waiting_bytes, 0
-        alone = len(waiting) == 1 and self._rows.empty and waiting[0].keep is None
-        if alone and copyable(waiting[0].view, waiting[0].group, walk=self._walk):
-            self._copy(waiting[0])
+        fresh = None
+        if len(waiting) == 1 and self._rows.empty and waiting[0].keep is None:
+            fresh = fresh_columns(waiting[0].view, waiting[0].group, walk=self._walk)
+        if fresh is not None:
+            self._copy(waiting[0], fresh)
         elif self._may_join(waiting) and (self._rows.empty or size >= self._context.writing.copy_floor):
             self._rows.join(waiting)
         else:
@@ -226,10 +243,13 @@ class _Unit:
         """Where the store copies by itself, pages that are not in memory would cost a request for each chunk."""
         return self._walk or all(segment.view.held for segment in waiting)
 
-    def _copy(self, segment: Segment) -> None:
+    def _copy(self, segment: Segment, fresh: frozenset[int]) -> None:
+        """Copy the chunks of a row group; those of `fresh` columns are encoded anew."""
+        self._rows.finish()
         view = segment.view
         if not view.held:
             self._copied_from.add(view)
         place_of = {place: n for n, place in enumerate(view.leaf_of) if place is not None}
         sorting = sorting_columns(segment.where, place_of)
-        self._outputs.add(segment.where.rows, picks(view, segment.group, self._encoder), sorting)
+        encoded = self._fresh.chunks(view, segment.group, fresh) if fresh else {}
+        self._outputs.add(segment.where.rows, picks(view, segment.group, self._encoder, encoded), sorting)

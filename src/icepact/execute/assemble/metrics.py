@@ -4,9 +4,12 @@ The answer is that of Iceberg's own `ParquetUtil.fileMetrics`, so that our files
 Where that answer may cut off rows, less is said than Iceberg says:
 - A row group has values but no bounds (too long to be written down; a NaN among them): Iceberg takes the bounds
   of the other row groups for the whole file. Here the column has no bounds.
+- Nobody counted the nulls: Iceberg then takes bounds to be those of every row when it deletes whole files, and a
+  `DELETE` by a range would take rows with nulls along. Here the column has no bounds.
 - Bounds of a text were cut inside a character: Iceberg puts another, larger character there. Here the column
   has no bounds. So it is with numbers whose annotation is not that of the column's type: other units of time,
   another scale, no sign.
+- Bounds of uuids differ in a sign that only Iceberg sees: see `trust`.
 - Bounds stand in the deprecated fields only, or the file does not say how they are ordered: see `trust`.
 NaN counts are not in a footer and are left out. So is all about variants, whose parts have no ids.
 """
@@ -31,7 +34,7 @@ from icepact.execute.parquet.layout import (
 )
 from icepact.execute.parquet.schema import Leaf
 from icepact.execute.parquet.thrift import Fields
-from icepact.execute.parquet.trust import bound_value, trusted_statistics
+from icepact.execute.parquet.trust import bound_value, bounds_a_range, trusted_statistics
 from icepact.model.schema import every_field
 
 Value = int | float | bytes
@@ -166,9 +169,10 @@ def file_metrics(footer: Footer, columns: Mapping[int, MetricsColumn], *, split_
         if leaf.repeated or leaf.physical == INT96 or not all(3 in one or _bounded(one) for one in told):
             continue
         values[leaf.field_id] = sum(chunk.values for chunk in chunks)
-        if all(3 in one for one in told):
+        nulls_known = all(3 in one for one in told)
+        if nulls_known:
             nulls[leaf.field_id] = sum(one[3] for one in told)
-        lowest, highest = _bounds(column, leaf, chunks, told)
+        lowest, highest = _bounds(column, leaf, chunks, told) if nulls_known or leaf.never_null else (None, None)
         if lowest is not None:
             lower[leaf.field_id] = lowest.hex().upper()
         if highest is not None:
@@ -212,6 +216,8 @@ def _bounds(
         return None, None
     lowest = min(bound_value(leaf, one[6]) for one, _ in full)
     highest = max(bound_value(leaf, one[5]) for one, _ in full)
+    if isinstance(lowest, bytes) and isinstance(highest, bytes) and _disputed(column.type, lowest, highest):
+        return None, None
     try:
         return (
             cut_lower(column.type, serialized(column.type, leaf.physical, lowest, zero=-0.0), column.mode.bound_length),
@@ -219,6 +225,10 @@ def _bounds(
         )
     except UnicodeDecodeError:
         return None, None
+
+
+def _disputed(kind: str, lowest: bytes, highest: bytes) -> bool:
+    return kind == "uuid" and not bounds_a_range(lowest, highest)
 
 
 def _means_its_type(kind: str, leaf: Leaf) -> bool:

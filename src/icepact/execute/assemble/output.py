@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 import pyarrow.parquet as pq
 
+from icepact.execute.assemble.copies import check_copies
+from icepact.execute.assemble.memory import most_decoded
 from icepact.execute.assemble.metrics import file_metrics
 from icepact.execute.assemble.target import Target
 from icepact.execute.assemble.work import Output, TaskContext
-from icepact.execute.parquet.assembler import Assembler, Part
+from icepact.execute.parquet.assembler import Assembler, Copy, Part
 from icepact.execute.parquet.errors import Damaged
 from icepact.execute.parquet.input import Input
 from icepact.execute.parquet.thrift import Fields
@@ -44,6 +46,7 @@ class Outputs:
                 self._target.elements,
                 created_by=self._context.created_by,
                 key_values={"iceberg.schema": self._context.schema},
+                most_waiting=most_decoded(self._context.writing),
             )
         self._assembler.add(rows, parts, sorting)
 
@@ -67,11 +70,11 @@ class Outputs:
         self._published.append(self._sink.path)
         self.copied_bytes += done.copied_bytes
         self.encoded_bytes += done.appended_bytes
-        self.written.append(self._seen(self._sink.path, done.footer.file_size))
+        self.written.append(self._seen(self._sink.path, done.footer.file_size, done.copies))
         self._sink = self._assembler = None
 
-    def _seen(self, path: str, size: int) -> Output:
-        """The file as it is on storage: our own reading of the footer, and that pyarrow reads the same."""
+    def _seen(self, path: str, size: int, copies: Sequence[Copy]) -> Output:
+        """The file as it is on storage: our own reading of its footer, that of pyarrow, and bytes that were copied."""
         source = self._storage.open(path, size)
         try:
             footer = Input(source).footer
@@ -80,6 +83,7 @@ class Outputs:
                 raise Damaged(f"{path} is not read back as it was written")
             least = self._context.writing.row_group_bytes // _SPLITS_PER_ROW_GROUP
             metrics = file_metrics(footer, self._context.metrics, split_bytes=least)
+            check_copies(copies, source, self._storage, self._context.compared)
         finally:
             source.close()
         return Output(path=path, size=size, rows=footer.rows, metrics=metrics.to_json())

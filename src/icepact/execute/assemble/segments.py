@@ -1,10 +1,10 @@
-"""Copy or encode: the decision, row group by row group."""
+"""Copy or encode: the decision, row group by row group, and chunk by chunk where no row is deleted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from icepact.execute.assemble.deleted import Deleted, Mask
-from icepact.execute.assemble.target import LINEAGE_IDS
+from icepact.execute.assemble.fresh import fits
 from icepact.execute.assemble.view import View
 from icepact.execute.parquet.footer import RowGroup
 
@@ -17,8 +17,8 @@ class Segment:
     group: int
     keep: Mask | None
     """Which rows survive; null if all do."""
-    copied: bool
-    """True if its bytes are copied."""
+    fresh: frozenset[int] | None
+    """Numbers of the target's top-level columns that are encoded while others are copied; null if all are encoded."""
     small: bool
     """True if it is below the size at which row groups are worth keeping."""
 
@@ -45,17 +45,15 @@ def segments(view: View, deleted: Deleted, *, walk: bool) -> Iterator[Segment]:
         if group.rows == 0 or (keep is not None and not keep.any()):
             continue
         small = group.size < view.context.writing.copy_floor
-        copied = keep is None and not small and copyable(view, number, walk=walk)
-        yield Segment(view=view, group=number, keep=keep, copied=copied, small=small)
+        fresh = fresh_columns(view, number, walk=walk) if keep is None and not small else None
+        yield Segment(view=view, group=number, keep=keep, fresh=fresh, small=small)
 
 
-def copyable(view: View, group: int, *, walk: bool) -> bool:
-    """True if nothing speaks against copying the bytes of a row group that no delete touches."""
-    if view.why_not_copied is not None:
-        return False
-    for leaf, place in zip(view.target.leaves, view.leaf_of, strict=True):
-        if place is None or leaf.field_id in LINEAGE_IDS:
-            continue
-        if view.why_chunk_not_copied(group, place, walk=walk) is not None:
-            return False
-    return True
+def fresh_columns(view: View, group: int, *, walk: bool) -> frozenset[int] | None:
+    """Columns of a row group without deleted rows whose chunks cannot be copied; null if none can, or if those that
+    cannot are too large to be encoded by themselves."""
+    copied = view.copyable(group, walk=walk)
+    fresh = view.present - copied
+    if fresh and not (copied and fits(view, group, fresh)):
+        return None
+    return None if view.input.why_nothing_copied is not None else fresh

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from icepact.execute.assemble.errors import NotAssembled, one_line
+from icepact.execute.assemble.errors import CopyDiffers, NotAssembled, one_line
 from icepact.execute.assemble.kernel import assemble
 from icepact.execute.assemble.work import TaskContext, UnitReport, UnitWork
 from icepact.execute.deletes.cache import DeleteCache
@@ -57,7 +57,7 @@ def _attempted(work: UnitWork, context: TaskContext, storage: Storage, cache: De
         return UnitReport(unit_id=work.unit_id, refused=f"{type(error).__name__}: {error} ({place})")
 
 
-_NOBODY_CAN = (BrokenDelete, Damaged, FileMissing, FileDamaged, MemoryError)
+_NOBODY_CAN = (BrokenDelete, CopyDiffers, Damaged, FileMissing, FileDamaged, MemoryError)
 """What no other method could do better."""
 _ANOTHER_CAN = (NotAssembled, UnsupportedDelete, pa.ArrowInvalid, pa.ArrowNotImplementedError)
 

@@ -15,7 +15,7 @@ from icepact.execute.assemble.work import InputFile, TaskContext
 from icepact.execute.parquet.input import HeldFile, Input
 from icepact.execute.parquet.joining import may_join
 from icepact.execute.parquet.layout import CODECS, REQUIRED
-from icepact.execute.parquet.schema import Leaf, Node, leaves, logical, same_values, tree
+from icepact.execute.parquet.schema import Node, leaves, logical, same_values, tree
 from icepact.execute.parquet.trust import trusted_statistics
 from icepact.execute.storage.base import Source
 
@@ -100,20 +100,29 @@ class View:
         return frozenset(n for n, i in ids if i not in self.top_level and i not in LINEAGE_IDS)
 
     @cached_property
-    def why_not_copied(self) -> str | None:
-        """Why every row group of the file must be decoded; null if some may be copied."""
+    def present(self) -> frozenset[int]:
+        """Numbers of the target's top-level columns that the file has, row lineage aside."""
+        ids = enumerate(field["id"] for field in self.target.fields)
+        return frozenset(n for n, i in ids if i in self.top_level and i not in LINEAGE_IDS)
+
+    @cached_property
+    def _in_form(self) -> frozenset[int]:
+        """Of these, columns that are stored as the target wants them: their bytes mean the same there."""
+        found = set(self.present)
+        for wanted, place, top in zip(self.target.leaves, self.leaf_of, self.target.top_of_leaf, strict=True):
+            if place is None or not same_values(self.leaves[place], wanted):
+                found.discard(top)
+        return frozenset(found)
+
+    def copyable(self, group: int, *, walk: bool) -> frozenset[int]:
+        """Numbers of the target's top-level columns whose chunks may be copied, row lineage aside."""
         if self.input.why_nothing_copied is not None:
-            return self.input.why_nothing_copied
-        for number, (wanted, place) in enumerate(zip(self.target.leaves, self.leaf_of, strict=True)):
-            top = self.target.top_of_leaf[number]
-            if wanted.field_id in LINEAGE_IDS or top in self.absent:
-                continue
-            name = b".".join(wanted.path).decode()
-            if place is None:
-                return f"{name} was added inside a column that the file has"
-            if not same_values(self.leaves[place], wanted):
-                return f"{name} is stored in another form"
-        return None
+            return frozenset()
+        found = set(self._in_form)
+        for place, top in zip(self.leaf_of, self.target.top_of_leaf, strict=True):
+            if top in found and (place is None or self.why_chunk_not_copied(group, place, walk=walk) is not None):
+                found.discard(top)
+        return frozenset(found)
 
     def constant(self, field: Mapping[str, Any]) -> pa.Scalar:
         """The value of a column of the target that the file lacks."""
@@ -142,17 +151,15 @@ class View:
     def _found_joinable(self, group: int) -> frozenset[int]:
         if self.input.why_nothing_copied is not None:
             return frozenset()
-        found = set(range(len(self.target.fields))) - self.absent - self._in_bloom_filters
-        for wanted, place, top in zip(self.target.leaves, self.leaf_of, self.target.top_of_leaf, strict=True):
-            if top in found and not self._joins(wanted, place, group):
+        writing = self.context.writing
+        codec, fewest = CODECS[writing.codec], writing.fewest_page_rows
+        found = set(self._in_form - self._in_bloom_filters)
+        for place, top in zip(self.leaf_of, self.target.top_of_leaf, strict=True):
+            if top in found and (
+                place is None or not may_join(self.input, group, place, codec=codec, fewest_rows=fewest)
+            ):
                 found.discard(top)
         return frozenset(found)
-
-    def _joins(self, wanted: Leaf, place: int | None, group: int) -> bool:
-        if place is None or wanted.field_id in LINEAGE_IDS or not same_values(self.leaves[place], wanted):
-            return False
-        writing = self.context.writing
-        return may_join(self.input, group, place, codec=CODECS[writing.codec], fewest_rows=writing.fewest_page_rows)
 
     @cached_property
     def _in_bloom_filters(self) -> set[int]:
@@ -184,7 +191,7 @@ class View:
     def read_columns(self, file: pq.ParquetFile, group: int, places: Sequence[int]) -> pa.Table:
         """Leaves of a row group, decoded; their chunks are fetched in few requests."""
         self.preload(group, places)
-        return file.reader.read_row_groups([group], places, use_threads=False)
+        return file.reader.read_row_groups([group], places, use_threads=pa.cpu_count() > 1)
 
     def preload(self, group: int, places: Sequence[int]) -> None:
         """Fetch chunks that will be decoded in few requests."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from icepact.execute.deletes.refs import DeleteRef
@@ -9,6 +10,14 @@ from icepact.model.table import Partition
 
 MOST_ROWS = 32 * 1024**2
 """Of a new row group, whatever is wished: the writer cuts larger ones in two by itself."""
+
+
+class Compared(StrEnum):
+    """How much of what was copied is compared with its source."""
+
+    NOTHING = "nothing"
+    SAMPLE = "sample"
+    ALL = "all"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +83,8 @@ class TaskContext:
     """Vended ones by path prefix. Secrets: never shown."""
     inline_deletes: Mapping[tuple[str, int | None], bytes] = field(repr=False)
     """Small delete data, read once by the driver."""
+    compared: Compared = Compared.SAMPLE
+    """How much of what was copied."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,6 +111,8 @@ class UnitWork:
     """Path of the output up to what makes it unique: attempt, number and ending are added to it."""
     max_file_size: int
     """Bytes beyond which a further output is started."""
+    lanes: int = 1
+    """Threads that encode: more than one where cores would be idle."""
 
     @property
     def size(self) -> int:
@@ -133,6 +146,7 @@ class UnitReport:
     transferred_bytes: int = 0
     """Bytes that passed through the task, in either direction."""
     seconds: float = 0.0
+    """Of work on one core, whichever lanes did it."""
     refused: str | None = None
     """Why another method must do it."""
     failed: str | None = None

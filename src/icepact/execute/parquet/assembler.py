@@ -15,6 +15,7 @@ from icepact.execute.parquet.layout import PAGE_ENCODING
 from icepact.execute.parquet.pages import moved_offset_index
 from icepact.execute.parquet.schema import Leaf, leaves, tree
 from icepact.execute.parquet.thrift import Fields
+from icepact.execute.parquet.trust import without_disputed
 
 _MOST_ORDINALS = 32767
 _BYTES_PER_CHUNK = 100
@@ -94,6 +95,8 @@ class _Placed:
     bloom: bytes | memoryview | None = None
     """A bloom filter that is still to be written."""
     bloom_start: int | None = None
+    copied: Sequence[tuple[int, Range]] = ()
+    """What of it was copied, and from where in the chunk on."""
     waiting: bytes | None = None
     """Its bytes, while they wait to be written behind the row groups."""
     start: int = -1
@@ -108,18 +111,36 @@ class _Group:
     sorting: list[Fields] | None
 
 
+class Copy(NamedTuple):
+    """Bytes that were copied from a file, and where they are now."""
+
+    found: Range
+    at: int
+
+
 class Assembled(NamedTuple):
     """The finished file: its footer, and the bytes that were copied or appended as chunks."""
 
     footer: Footer
     copied_bytes: int
     appended_bytes: int
+    copies: Sequence[Copy]
+    """In the order in which they lie in the file."""
 
 
 class Assembler:
     """Collects row groups into one file."""
 
-    def __init__(self, sink: Sink, schema: Sequence[Fields], *, created_by: str, key_values: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        schema: Sequence[Fields],
+        *,
+        created_by: str,
+        key_values: Mapping[str, str],
+        most_waiting: int = 64 * 1024**2,
+    ) -> None:
+        """`most_waiting` bytes of chunks are held until the end, where the store copies by itself."""
         self._sink = sink
         self._schema = list(schema)
         self.leaves: list[Leaf] = leaves(tree(self._schema))
@@ -127,6 +148,7 @@ class Assembler:
         self._key_values = key_values
         self._groups: list[_Group] = []
         self._run: tuple[Source, int, int] | None = None
+        self._room_to_wait = most_waiting
         self.copied_bytes = 0
         self.appended_bytes = 0
 
@@ -156,9 +178,10 @@ class Assembler:
         group = _Group(rows=rows, placed=[_taken(part) for part in parts], sorting=sorting)
         for placed, part in zip(group.placed, parts, strict=True):
             ranges = part.ranges
-            self._count(ranges)
+            self._count(placed, ranges)
             if later and _in_memory(part):
                 placed.waiting = b"".join(found.source.read(found.start, found.size) for found in ranges)
+                self._room_to_wait -= len(placed.waiting)
             else:
                 self._place(placed, ranges)
         self._groups.append(group)
@@ -175,7 +198,7 @@ class Assembler:
         if not self._sink.splices or _in_memory(parts[0]):
             return False
         waits = sum(part.chunk.size for part in parts if _in_memory(part))
-        return 2 * waits < sum(part.chunk.size for part in parts)
+        return waits <= self._room_to_wait and 2 * waits < sum(part.chunk.size for part in parts)
 
     # -- bytes ----------------------------------------------------------------------------------------
 
@@ -184,16 +207,21 @@ class Assembler:
         for further in ranges[1:]:
             self._put(further)
 
-    def _count(self, ranges: Sequence[Range]) -> None:
+    def _count(self, placed: _Placed, ranges: Sequence[Range]) -> None:
+        within = 0
+        copied: list[tuple[int, Range]] = []
         for found in ranges:
             if isinstance(found.source, Memory) and not isinstance(found.source, HeldFile):
                 self.appended_bytes += found.size
             else:
                 self.copied_bytes += found.size
+                copied.append((within, found))
+            within += found.size
+        placed.copied = copied
 
     def _put(self, found: Range) -> int:
         """Where the bytes lie in the output, or will lie once the run is copied that they are part of."""
-        source, start, size = found
+        source, start, size = found.source, found.start, found.size
         if isinstance(source, Memory):
             self._flush()
             self._begin()
@@ -263,7 +291,12 @@ class Assembler:
         fields[6] = self._created_by.encode()
         footer = Footer(fields, self._sink.position, start)
         _check_splits(footer.row_groups)
-        return Assembled(footer, self.copied_bytes, self.appended_bytes)
+        return Assembled(footer, self.copied_bytes, self.appended_bytes, self._copies())
+
+    def _copies(self) -> list[Copy]:
+        chunks = [placed for group in self._groups for placed in group.placed]
+        found = [Copy(found, placed.start + within) for placed in chunks for within, found in placed.copied]
+        return sorted(found, key=lambda copy: copy.at)
 
     def _append_indexes(self, described: list[list[Fields]]) -> None:
         """All statistics per page, then all page locations."""
@@ -322,8 +355,8 @@ def _column(placed: _Placed, leaf: Leaf) -> Fields:
     meta |= {3: list(leaf.path), 9: chunk.data_offset + by}
     if chunk.dictionary_offset is not None:
         meta[11] = chunk.dictionary_offset + by
-    if placed.statistics:
-        meta[12] = placed.statistics
+    if statistics := without_disputed(leaf, placed.statistics):
+        meta[12] = statistics
     if placed.bloom_start is not None:
         meta[14] = placed.bloom_start
         if 15 in chunk.meta:

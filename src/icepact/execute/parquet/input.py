@@ -17,11 +17,17 @@ from icepact.execute.parquet.trust import trusted_statistics, why_file_not_copie
 TAIL = 64 * 1024
 """Bytes read from the end of a file at first: its footer, and mostly its page indexes too."""
 
+_USUAL_PAGE = 64 * 1024
 _BOUNDARY_ORDERS = range(3)
 
 
 class Source(Protocol):
     """Bytes that can be read from anywhere."""
+
+    @property
+    def path(self) -> str:
+        """Where they are stored; empty if nowhere."""
+        ...
 
     @property
     def size(self) -> int:
@@ -39,6 +45,8 @@ class Source(Protocol):
 
 class Memory:
     """A file that was written into memory."""
+
+    path = ""
 
     def __init__(self, data: Any) -> None:
         self._data = memoryview(data).cast("B")
@@ -106,10 +114,22 @@ class Pieces(Memory):
 class HeldFile(Memory):
     """A small file that was fetched as a whole, in place of the source it came from."""
 
+    far = False
+
     def __init__(self, path: str, data: Any) -> None:
         super().__init__(data)
         self.path = path
+        self._length = len(self._data)
         self._closed = False
+
+    @property
+    def size(self) -> int:
+        """Bytes in all, also once it is closed."""
+        return self._length
+
+    def gather(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """These ranges."""
+        return [self.read(offset, length) for offset, length in ranges]
 
     def preload(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Nothing: it is all here."""
@@ -242,6 +262,10 @@ class Range(NamedTuple):
     source: Source
     start: int
     size: int
+    first: int = 0
+    """Bytes of their first page, with its header; about, if nothing tells where pages are."""
+    last: int = 0
+    """Bytes of their last page."""
 
 
 class Pick(NamedTuple):
@@ -264,7 +288,12 @@ class Pick(NamedTuple):
     @property
     def ranges(self) -> list[Range]:
         """Where its bytes are."""
-        return [Range(self.input.source, self.chunk.start, self.chunk.size)]
+        chunk, pages = self.chunk, self.pages
+        first = last = min(chunk.size, _USUAL_PAGE)
+        if pages is not None:
+            first = pages[1][0][2] if chunk.dictionary_offset is None else chunk.data_offset - chunk.start
+            last = pages[1][-1][2]
+        return [Range(self.input.source, chunk.start, chunk.size, first, last)]
 
     @property
     def statistics(self) -> Fields:

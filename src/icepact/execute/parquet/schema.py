@@ -65,6 +65,11 @@ class Leaf:
         """True if a row may hold several values."""
         return any(repetition == REPEATED for repetition, _ in self.levels)
 
+    @property
+    def never_null(self) -> bool:
+        """True if every row has a value."""
+        return all(repetition == REQUIRED for repetition, _ in self.levels)
+
 
 @dataclass(slots=True)
 class Node:

@@ -2,6 +2,10 @@
 
 A copied chunk loses its file's `created_by`, and with it the hint by which readers work around the bugs
 of old writers: chunks of such writers are decoded and encoded anew instead.
+
+Bounds of numbers with a fraction are believed only where it is known that there is no NaN. Some writers leave it
+out of bounds (Arrow, Rust, Go; older icepact), and readers that order it above everything then miss rows.
+Others count it, or show it in a bound. Whoever is not known to show it is believed to hide it.
 """
 
 import math
@@ -15,6 +19,7 @@ from icepact.execute.parquet.layout import (
     CODECS,
     DOUBLE,
     ENCODINGS,
+    FIXED,
     FLOAT,
     INT32,
     INT64,
@@ -25,11 +30,18 @@ from icepact.execute.parquet.thrift import UNKNOWN, Fields, is_known
 
 _WRITER = re.compile(r"\s*(?P<name>\S+)(?:\s+version\s+(?P<version>[0-9]{1,9}(?:\.[0-9]{1,9})*))?")
 _OLDEST: Mapping[str, tuple[int, ...]] = {"parquet-mr": (1, 10), "parquet-cpp": (1, 5), "parquet-cpp-arrow": (1,)}
+_SHOW_NAN: Mapping[str, tuple[float, ...]] = {"parquet-mr": (math.inf,), "parquet-mr-trino": (480,)}
+"""Writers below these versions that put NaN into a bound or else count it: bounds without it prove that there is none.
+
+Trino does not count it, and may not show it either once it is built upon a parquet-mr that counts.
+"""
 _KNOWN_CODECS = frozenset(CODECS.values())
 _UNORDERED = frozenset({"interval", "unknown", "null"})
 _MOST_STATISTICS = 4096
+_SIGN = b"\x80"
 _REQUIRED = frozenset({1, 2, 3, 4, 5, 6, 7, 9})
 """Fields that every description of a column must have."""
+_LENGTHS = {BOOLEAN: 1, INT32: 4, INT64: 8}
 _FLOATS = {FLOAT: "<f", DOUBLE: "<d"}
 _PACKED = {**_FLOATS, INT32: "<i", INT64: "<q", BOOLEAN: "<?"}
 
@@ -45,7 +57,18 @@ def old_writer(footer: Footer) -> str | None:
         return None
     if version is None:
         return f"written by {name} of no known version"
-    return f"written by {name} {version}" if tuple(int(part) for part in version.split(".")) < oldest else None
+    return f"written by {name} {version}" if _numbers(version) < oldest else None
+
+
+def _shows_nan(footer: Footer) -> bool:
+    match = _WRITER.match(footer.created_by)
+    if match is None or match["version"] is None:
+        return False
+    return _numbers(match["version"]) < _SHOW_NAN.get(match["name"], ())
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
 
 
 def why_not_copied(footer: Footer, group: RowGroup, index: int) -> str | None:
@@ -93,9 +116,10 @@ def trusted_statistics(footer: Footer, index: int, chunk: Chunk) -> Fields:
     kept: Fields = {}
     if 0 <= told.get(3, -1) <= chunk.values:
         kept[3] = told[3]
-    if _float_form(leaf) is not None and 0 <= told.get(9, -1) <= chunk.values:
-        kept[9] = told[9]
-    if footer.ordered(index) and sortable(leaf) and old_writer(footer) is None:
+    nans = _nans(footer, leaf, chunk)
+    if _float_form(leaf) is not None and nans is not None:
+        kept[9] = nans
+    if footer.ordered(index) and sortable(leaf) and old_writer(footer) is None and nans == 0:
         if usable_bound(leaf, told.get(5)):
             kept |= {number: told[number] for number in (5, 7) if number in told}
         if usable_bound(leaf, told.get(6)):
@@ -103,9 +127,45 @@ def trusted_statistics(footer: Footer, index: int, chunk: Chunk) -> Fields:
     return kept
 
 
+def _nans(footer: Footer, leaf: Leaf, chunk: Chunk) -> int | None:
+    """NaN in a chunk, as far as anybody can know without looking; null if nobody can."""
+    told = chunk.statistics
+    form = _float_form(leaf)
+    if form is None:
+        return 0
+    shown = any(_is_nan(form, told[number]) for number in (5, 6) if number in told)
+    counted = told.get(9)
+    if counted is not None:
+        return counted if (1 if shown else 0) <= counted <= chunk.values else None
+    if told.get(3) == chunk.values:
+        return 0
+    return 0 if _shows_nan(footer) and usable_bound(leaf, told.get(5)) and usable_bound(leaf, told.get(6)) else None
+
+
+def _is_nan(form: str, bound: bytes) -> bool:
+    return len(bound) == struct.calcsize(form) and math.isnan(struct.unpack(form, bound)[0])
+
+
 def sortable(leaf: Leaf) -> bool:
     """True if values of the column have an order that all readers agree on."""
     return leaf.physical != INT96 and not _UNORDERED.intersection(map(str, leaf.logical))
+
+
+def without_disputed(leaf: Leaf, statistics: Fields) -> Fields:
+    """Statistics of a column without bounds that readers do not agree on."""
+    if leaf.logical != ("uuid",) or not {5, 6} <= statistics.keys() or bounds_a_range(statistics[6], statistics[5]):
+        return statistics
+    return {number: value for number, value in statistics.items() if number not in (5, 6, 7, 8)}
+
+
+def bounds_a_range(lower: bytes, upper: bytes) -> bool:
+    """True if there is something between two uuids for all readers.
+
+    Iceberg compares their halves as numbers with a sign, as Java does, unlike everybody who writes bounds. Between
+    a lower bound without the first bit and an upper one with it, it expects nothing: `key = ...` finds no row.
+    """
+    half = 8 if lower[:8] == upper[:8] else 0
+    return (lower[half:] < _SIGN) == (upper[half:] < _SIGN)
 
 
 def _float_form(leaf: Leaf) -> str | None:
@@ -127,6 +187,6 @@ def usable_bound(leaf: Leaf, bound: bytes | None) -> bool:
         return False
     form = _float_form(leaf)
     if form is not None:
-        return len(bound) == struct.calcsize(form) and not math.isnan(struct.unpack(form, bound)[0])
-    lengths = {0: 1, 1: 4, 2: 8}
-    return leaf.physical not in lengths or len(bound) == lengths[leaf.physical]
+        return len(bound) == struct.calcsize(form) and not _is_nan(form, bound)
+    length = leaf.length if leaf.physical == FIXED else _LENGTHS.get(leaf.physical)
+    return length is None or len(bound) == length

@@ -6,8 +6,8 @@ and turns their reports into results. The kernel is in `execute/assemble`.
 
 import heapq
 import json
-import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
 
@@ -17,10 +17,10 @@ from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.metrics import MetricsMode, metrics_columns
 from icepact.execute.assemble.target import LINEAGE, make_target
 from icepact.execute.assemble.task import fetch
-from icepact.execute.assemble.work import InputFile, Output, TaskContext, UnitReport, UnitWork
+from icepact.execute.assemble.work import Compared, InputFile, Output, TaskContext, UnitReport, UnitWork
 from icepact.execute.deletes.refs import DeleteRef
 from icepact.execute.rewriters.base import Early, Ended, Failed, Refused, Task, UnitResult, largest_output
-from icepact.execute.rewriters.job import ENVIRONMENT, Job, Told
+from icepact.execute.rewriters.job import Job, Told, in_workers
 from icepact.execute.rewriters.shipping import ship_package
 from icepact.execute.rewriters.writing import writing_of
 from icepact.execute.storage.open import refusal, storage_for
@@ -29,7 +29,8 @@ from icepact.iceberg.java import masked, missing_module
 from icepact.iceberg.staging import FileDocument, Staging, column_facts
 from icepact.model.errors import BadInput, IcepactError
 from icepact.model.plan import Method, Plan
-from icepact.model.policy import JobOrder, Policy
+from icepact.model.policy import JobOrder, Policy, Proofs
+from icepact.model.rates import MOST_LANES
 from icepact.model.rewrite import WrittenFile
 from icepact.model.schema import every_field
 from icepact.model.table import DataFile, DeleteFile
@@ -41,7 +42,11 @@ _BYTES_PER_CORE = 256 * 1024**2
 """A job has at least so many units, or tasks, and so many bytes for each core: few enough to show progress, enough
 to keep the cores busy and not to pay for many jobs."""
 _LINEAGE_VERSION = 3
-_lock = threading.Lock()
+_COMPARED: Mapping[Proofs, Compared] = {
+    Proofs.OFF: Compared.NOTHING,
+    Proofs.FOOTERS: Compared.SAMPLE,
+    Proofs.FULL: Compared.ALL,
+}
 
 
 class AssembleRewriter:
@@ -56,8 +61,8 @@ class AssembleRewriter:
         self._spark = staging.table.session.sparkContext
         self._shared: Any = None
         self._told: Any = self._spark.accumulator([], Told(self._heard))
-        self._environment: dict[str, str] = {}
         self.clean = self._spark.getConf().get("spark.speculation", "false").lower() != "true"
+        self._lanes = 1
         self._refusal = self._prepare()
 
     def _prepare(self) -> str | None:
@@ -78,9 +83,6 @@ class AssembleRewriter:
             return f"a table property is odd: {error}"
         ship_package(self._spark)
         self._shared = self._spark.broadcast(shared)
-        with _lock:  # others may be reading it: it is replaced, not changed
-            self._environment = {k: v for k, v in ENVIRONMENT.items() if k not in self._spark.environment}
-            self._spark.environment = {**self._spark.environment, **self._environment}
         return None
 
     def _inline(self, facts: WriteFacts) -> dict[tuple[str, int | None], bytes]:
@@ -96,12 +98,10 @@ class AssembleRewriter:
             return {}  # the tasks will say which one, and only its groups will fail
 
     def close(self) -> None:
-        """Take back what was sent to the workers: it holds secrets. Jobs of others have their own workers again."""
-        with _lock:
-            before = self._spark.environment
-            self._spark.environment = {k: v for k, v in before.items() if k not in self._environment}
+        """Take back what was sent to the workers: it holds secrets."""
         if self._shared is not None:
-            self._shared.destroy()
+            with suppress(OSError):  # a scratch disk that has become read-only keeps its file
+                self._shared.destroy()
         _accumulatorRegistry.pop(self._told.aid, None)
 
     def _heard(self, reports: Sequence[UnitReport]) -> None:
@@ -132,6 +132,8 @@ class AssembleRewriter:
                 room = _BYTES_PER_CORE * cores
             batches[-1].append(task)
             room -= task.unit.bytes
+        at_once = sum(self.at_once(batch, plan.policy) for batch in batches)
+        self._lanes = lanes_of(cores, _cores_of_executor(self._spark), at_once)
         return batches
 
     def at_once(self, tasks: Sequence[Task], policy: Policy) -> int:
@@ -145,9 +147,8 @@ class AssembleRewriter:
         works = _packed([self._work(task, policy) for task in tasks], self.at_once(tasks, policy))
         self._tasks |= {task.unit_id: task for task in tasks}
         job = Job(self._shared, self._told, _attempts(self._spark) - 1)
-        rdd = self._spark.parallelize(works, len(works))
         try:
-            reports = {r.unit_id: r for r in rdd.mapPartitions(job).collect()}
+            reports = {r.unit_id: r for r in in_workers(self._spark, works, job).collect()}
         except Exception as error:
             module = missing_module(error)
             if module is None:
@@ -164,6 +165,7 @@ class AssembleRewriter:
             inputs=tuple(_input(f, self._plan.deletes) for f in task.unit.files),
             output=self._staging.output_path(task.unit_id),
             max_file_size=largest_output(task.unit, policy),
+            lanes=self._lanes,
         )
 
     def _ended(self, task: Task, report: UnitReport) -> Ended:
@@ -225,11 +227,25 @@ def _packed(works: Sequence[UnitWork], most: int) -> list[list[UnitWork]]:
     return bins
 
 
-def _attempts(spark: Any) -> int:
-    """How often Spark tries a task; once in local mode, whatever is configured."""
+def lanes_of(cores: int, cores_of_executor: int, at_once: int) -> int:
+    """Threads that encode in each task: the cores that would be idle, as far as they are where the task is."""
+    return max(1, min(cores // max(1, at_once), cores_of_executor, MOST_LANES))
+
+
+def _cores_of_executor(spark: Any) -> int:
+    """Cores of the process that a task runs in; one if nobody says so."""
+    return int(spark.defaultParallelism if _is_local(spark) else spark.getConf().get("spark.executor.cores", "1"))
+
+
+def _is_local(spark: Any) -> bool:
     master = str(spark.master)
-    if master.startswith("local") and not master.startswith("local-cluster"):
-        _, _, failures = master.removeprefix("local[").rstrip("]").partition(",")
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def _attempts(spark: Any) -> int:
+    """How often Spark tries a task; a local master says it by its second number, and without one there is one try."""
+    if _is_local(spark):
+        _, _, failures = str(spark.master).removeprefix("local[").rstrip("]").partition(",")
         return int(failures) if failures.strip().isdigit() else 1
     return int(spark.getConf().get("spark.task.maxFailures", "4"))
 
@@ -254,6 +270,7 @@ def _shared(facts: WriteFacts, plan: Plan, run_id: str, inline: Mapping[tuple[st
         properties=dict(facts.io),
         credentials=list(facts.credentials),
         inline_deletes=inline,
+        compared=_COMPARED[plan.policy.verify],
     )
 
 

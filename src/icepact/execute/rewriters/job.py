@@ -1,22 +1,71 @@
 """What Spark runs in a worker: it is found there by its name, so it imports only what workers have."""
 
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from pyspark import TaskContext
+from pyspark import RDD, SparkContext, TaskContext
 from pyspark.accumulators import AccumulatorParam
 
 from icepact.execute.assemble.task import run_units
 from icepact.execute.assemble.work import UnitReport, UnitWork
 
 ENVIRONMENT = {
+    "ICEPACT_WORKERS": "1",
     "MIMALLOC_PURGE_DELAY": "1000",
     "MALLOC_MMAP_THRESHOLD_": str(32 * 1024**2),
     "MALLOC_TRIM_THRESHOLD_": str(64 * 1024**2),
 }
 """Of Python workers during a run: memory that was let go of is used again, instead of being returned and fetched
 anew for every page. Spark keeps workers with another environment apart from those it had before."""
+_KEPT_FOR = 45.0
+"""Seconds for which Spark certainly keeps workers that wait for work; it ends them after a minute."""
+_lock = threading.Lock()
+_used: WeakKeyDictionary[SparkContext, float] = WeakKeyDictionary()
+"""Monotonic seconds at which workers of a context were last started or used."""
+
+
+def in_workers(
+    spark: SparkContext, parts: Sequence[Any], function: Callable[[Iterable[Any]], Iterable[Any]]
+) -> RDD[Any]:
+    """A function over one partition for each part, in Python workers of our own environment."""
+    rdd = spark.parallelize(parts, len(parts)).mapPartitions(function)
+    with _lock:
+        _used[spark] = time.monotonic()
+        before = spark.environment
+        spark.environment = {**ENVIRONMENT, **before}
+        try:
+            rdd._jrdd  # noqa: B018 - from here on the environment is part of it
+        finally:
+            spark.environment = before
+    return rdd
+
+
+def start_workers(spark: SparkContext) -> None:
+    """Have Spark start workers in the background, unless it has some: they take as long as a small run.
+
+    Only where this machine is the cluster: elsewhere that may mean to ask for executors which nobody needs yet.
+    """
+    if not str(spark.master).startswith("local") or time.monotonic() - _used.get(spark, -_KEPT_FOR) < _KEPT_FOR:
+        return
+
+    def start() -> None:
+        with suppress(Exception):  # whoever needs them will say what is wrong
+            spark.setJobDescription("icepact: starting Python workers")
+            in_workers(spark, range(spark.defaultParallelism), _nothing).collect()
+
+    _used[spark] = time.monotonic()
+    threading.Thread(target=start, name="icepact-workers", daemon=True).start()
+
+
+def _nothing(parts: Iterable[Any]) -> Iterator[Any]:
+    """Runs in a worker, which has loaded the kernel to find it."""
+    del parts
+    return iter(())
 
 
 class Told(AccumulatorParam[list[UnitReport]]):

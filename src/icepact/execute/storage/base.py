@@ -110,8 +110,15 @@ class Source(Protocol):
     def size(self) -> int:
         """Bytes in all."""
 
+    @property
+    def far(self) -> bool:
+        """True if each read is a request to somewhere else."""
+
     def read(self, offset: int, length: int) -> memoryview:
         """Exactly these bytes, or an error."""
+
+    def gather(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """Exactly these (offset, length) ranges as they are stored now, in few requests; nothing else is kept."""
 
     def tail(self, length: int) -> memoryview:
         """The last bytes of the file."""

@@ -105,6 +105,8 @@ class LocalStorage:
 class LocalSource(ReadByPosition):
     """One local file."""
 
+    far = False
+
     def __init__(self, path: str, size: int, meter: Meter) -> None:
         self.path = path
         self.size = size

@@ -45,6 +45,17 @@ class S3Object:
         list(self.calls.client.pool.map(lambda at: self._fill(offset + at, data[at : at + piece]), starts))
         return data
 
+    def gather(self, ranges: Sequence[tuple[int, int]], *, piece: int) -> list[memoryview]:
+        """These ranges, all at once."""
+        found = [as_bytes(pa.allocate_buffer(length)) for _, length in ranges]
+        parts = [
+            (offset + at, data[at : at + piece])
+            for (offset, length), data in zip(ranges, found, strict=True)
+            for at in range(0, length, piece)
+        ]
+        list(self.calls.client.pool.map(lambda part: self._fill(*part), parts))
+        return found
+
     def _fill(self, offset: int, into: memoryview) -> None:
         etag = self.calls.fetch(self.place, offset, into, size=self.size, etag=self.etag)
         self.etag = self.etag or etag
@@ -72,6 +83,19 @@ class S3Source(ReadByPosition):
         if self._is_small:
             return self._load_end(self.size)[offset : offset + length]
         return self.origin.fetch(offset, length)
+
+    def gather(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """Exactly these ranges, from the store and nowhere else; those that lie close together in one request."""
+        for offset, length in ranges:
+            checked_range(self, offset, length)
+        wholes = coalesced(ranges, self._limits.gap)
+        fetched = self.origin.gather(wholes, piece=self._limits.piece)
+        starts = [offset for offset, _ in wholes]
+        found = []
+        for offset, length in ranges:
+            at = bisect_right(starts, offset) - 1
+            found.append(fetched[at][offset - starts[at] :][:length] if length else memoryview(bytearray()))
+        return found
 
     def tail(self, length: int) -> memoryview:
         """The last bytes; what lies in front of them comes along and is kept, for it is asked for next."""

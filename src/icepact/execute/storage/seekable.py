@@ -11,6 +11,7 @@ class ReadByPosition(ABC):
 
     path: str
     size: int
+    far = True
 
     @abstractmethod
     def read(self, offset: int, length: int) -> memoryview:
@@ -19,6 +20,10 @@ class ReadByPosition(ABC):
     def tail(self, length: int) -> memoryview:
         """The last bytes."""
         return self.read(self.size - length, length)
+
+    def gather(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """Exactly these ranges."""
+        return [self.read(offset, length) for offset, length in ranges]
 
     def preload(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Nothing, unless a request costs more than what it brings: what is below reads ahead by itself."""

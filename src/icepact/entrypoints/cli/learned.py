@@ -1,4 +1,4 @@
-"""`icepact explain`: why a plan is as it is, and what earlier runs taught."""
+"""`icepact plan --learned`: what earlier runs taught."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,14 +8,7 @@ from icepact.entrypoints.library import Compactor
 from icepact.model.errors import BadInput
 
 
-def explain_plan(compactor: Compactor, renderer: Renderer, table: str, given: Mapping[str, Any]) -> None:
-    """Every group with its reason, and the reason for everything left out."""
-    with renderer.working(f"planning {table}"):
-        plan = compactor.plan(table, **given)
-    renderer.plan(plan)
-
-
-def explain_learned(
+def show_learned(
     compactor: Compactor, renderer: Renderer, table: str, given: Mapping[str, Any], *, reset: bool
 ) -> None:
     """What strategy `auto` learned about a table; Spark is not started."""

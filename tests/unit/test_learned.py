@@ -1,4 +1,4 @@
-"""`icepact explain --learned`, without Spark."""
+"""`icepact plan --learned`, without Spark."""
 
 import json
 from datetime import timedelta
@@ -32,7 +32,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """What a command answers."""
-    assert _guarded(hoist(["explain", *words, *ELSEWHERE])) == 0
+    assert _guarded(hoist(["plan", *words, *ELSEWHERE])) == 0
     return capsys.readouterr().out
 
 
@@ -56,5 +56,5 @@ def test_what_was_learned_is_shown_and_forgotten(state: Path, capsys: pytest.Cap
     ],
 )
 def test_bad_input_is_one_line(state: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
-    assert _guarded(hoist(["explain", *words, *ELSEWHERE])) == 2
+    assert _guarded(hoist(["plan", *words, *ELSEWHERE])) == 2
     assert capsys.readouterr().err == f"icepact: {message}\n"

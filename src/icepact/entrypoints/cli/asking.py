@@ -1,0 +1,16 @@
+"""When a command asks before it changes something: one rule, told in every help text that it concerns."""
+
+from typing import Annotated
+
+import typer
+
+REWRITES = "At a terminal it shows the plan and asks; --yes skips that. Without a terminal it goes ahead."
+DELETES = "At a terminal it asks; --yes skips that. Without a terminal nothing is changed unless --yes is said."
+
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+def ask(question: str = "Go ahead?") -> None:
+    """Ask the person at the terminal; a no ends the command with exit code 1."""
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(1)

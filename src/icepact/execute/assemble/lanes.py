@@ -1,0 +1,100 @@
+"""Threads of one task that encode: columns of a row group at the same time, while the next rows are decoded.
+
+The writer lets go of Python's lock, and a chunk is the same whichever columns are encoded beside it. So an output has
+the same bytes, however many lanes there are.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple, Self
+
+import pyarrow as pa
+
+from icepact.execute.assemble.encode import Encoder
+from icepact.execute.assemble.forms import Form, Forms
+from icepact.execute.parquet.input import Input, Pick
+
+_SHARES_PER_LANE = 4
+"""A row group is cut into so many shares for each lane, if it has the columns: lanes end at about the same time."""
+_LEAST_SHARE = 256 * 1024
+"""Decoded bytes below which columns are not worth a share of their own."""
+
+
+class _Share(NamedTuple):
+    """Some columns of a row group."""
+
+    leaves: Sequence[int]
+    """Of the target."""
+    encoded: Future[Input]
+
+
+class Encoding(NamedTuple):
+    """Columns of a row group that are being encoded."""
+
+    rows: int
+    shares: Sequence[_Share]
+
+
+class Lanes:
+    """Encodes tables of some of the target's columns, several columns at once if there is more than one lane.
+
+    While they are open, Arrow decodes with as many threads.
+    """
+
+    def __init__(self, encoder: Encoder, count: int) -> None:
+        self.count = count
+        self.encoder = encoder
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix="icepact-encode") if count > 1 else None
+        self._arrow = pa.cpu_count()
+
+    def __enter__(self) -> Self:
+        pa.set_cpu_count(self.count)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        pa.set_cpu_count(self._arrow)
+
+    def begin(self, table: pa.Table, forms: Forms, leaves: Sequence[int]) -> Encoding:
+        """Encode columns as one row group; they make up these leaves of the target."""
+        target, names = self.encoder.target, self.encoder.schema.names
+        shares: list[_Share] = []
+        for columns in _shares(table, self.count):
+            mine = [n for n in leaves if names[target.top_of_leaf[n]] in columns]
+            some = table if len(columns) == table.num_columns else table.select(columns)
+            shares.append(_Share(mine, self._submit(some, forms.of(mine))))
+        return Encoding(table.num_rows, shares)
+
+    def _submit(self, table: pa.Table, form: Form) -> Future[Input]:
+        if self._pool is not None:
+            return self._pool.submit(self.encoder.encode, table, *form)
+        done: Future[Input] = Future()
+        done.set_result(self.encoder.encode(table, *form))
+        return done
+
+    def picks(self, encoding: Encoding) -> dict[int, Pick]:
+        """The chunks by leaf of the target, once they are there."""
+        found: dict[int, Pick] = {}
+        for leaves, future in encoding.shares:
+            encoded = future.result()
+            self.encoder.check(encoded, leaves, encoding.rows)
+            found |= {leaf: Pick(encoded, 0, n) for n, leaf in enumerate(leaves)}
+        return found
+
+
+def _shares(table: pa.Table, lanes: int) -> Iterator[list[str]]:
+    """The columns, large ones first and each by itself, small ones together; in their order within a share."""
+    if lanes == 1:
+        yield table.column_names
+        return
+    sizes = {name: column.nbytes for name, column in zip(table.column_names, table.columns, strict=True)}
+    least = max(_LEAST_SHARE, sum(sizes.values()) / (_SHARES_PER_LANE * lanes))
+    some: list[str] = []
+    for name in sorted(sizes, key=lambda name: -sizes[name]):
+        some.append(name)
+        if sum(sizes[one] for one in some) >= least:
+            yield sorted(some, key=table.column_names.index)
+            some = []
+    if some:
+        yield sorted(some, key=table.column_names.index)

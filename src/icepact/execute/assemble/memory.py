@@ -1,0 +1,39 @@
+"""How much memory decoded values take, as far as it can be told before they are decoded."""
+
+import pyarrow as pa
+
+from icepact.execute.assemble.view import View
+from icepact.execute.assemble.work import Writing
+
+_SHARE = 8
+_LARGER = 3
+"""How much larger decoded values are than encoded ones, at first guess."""
+_LEAST = 8
+"""Bytes that a value inside of a list, map or struct takes at least, with what says where it is."""
+
+
+def most_decoded(writing: Writing) -> int:
+    """Bytes of decoded rows that a task may hold: an eighth of its memory. The rest is for what is read and written."""
+    return writing.task_memory // _SHARE
+
+
+def row_size(view: View, group: int, schema: pa.Schema) -> float:
+    """Bytes of a decoded row of a row group, all columns of the target."""
+    where = view.input.footer.row_groups[group]
+    return max(_LARGER * where.uncompressed_size / max(1, where.rows), sum(_width(field.type) for field in schema))
+
+
+def column_size(view: View, group: int, column: int) -> int:
+    """Bytes of a top-level column of the target, once that column of a row group is decoded."""
+    where = view.input.footer.row_groups[group]
+    field = view.target.fields[column]
+    places = [n for n, leaf in enumerate(view.leaves) if leaf.levels[0][1] == field["id"]]
+    inside = sum(max(_LARGER * where.chunks[n].uncompressed_size, _LEAST * where.chunks[n].values) for n in places)
+    return max(inside, _width(view.target.arrow.field(column).type) * where.rows)
+
+
+def _width(kind: pa.DataType) -> int:
+    """Bytes that a decoded value takes at least."""
+    if pa.types.is_nested(kind):
+        return 16
+    return 8 if pa.types.is_string(kind) or pa.types.is_binary(kind) else max(1, kind.bit_width // 8)

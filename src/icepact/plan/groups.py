@@ -1,0 +1,213 @@
+"""Groups: which files of a place are rewritten together, by which method, for what gain and at what price.
+
+One arithmetic for whoever asks: `decide` with what manifests count, `make_plan` with the files themselves.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from icepact.model.census import FORMATS, Ints
+from icepact.model.health import Place
+from icepact.model.plan import Cost, Gain, Method
+from icepact.model.policy import Policy
+from icepact.model.prices import Prices
+from icepact.model.rates import Rates
+from icepact.model.table import Pinned, is_odd
+from icepact.plan.choosing import choice_is_enough, idle_deletes
+from icepact.plan.columns import FileColumns, copied_bytes
+from icepact.plan.gain import make_gain
+from icepact.plan.methods import Chosen, cheapest, why_not_assembled
+from icepact.plan.packing import outputs_of, pack_sizes, trusted
+from icepact.plan.prospect import Prospect
+from icepact.plan.strategies.choice import Choice
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """Files that are replaced together, told by where they stand in the columns."""
+
+    units: Sequence[Sequence[int]]
+    """Files that become one output each."""
+    merged: Sequence[int | None]
+    """Of each unit: bytes of its output, if the table has taught that they are not as many as those of its inputs."""
+    predicted: int
+    """Bytes of all outputs, deleted rows included."""
+    files: int
+    bytes: int
+    """Of the inputs."""
+    outputs: int
+    chosen: Chosen
+    gain: Gain
+
+
+class _Batch(NamedTuple):
+    """Units that are replaced together."""
+
+    units: Sequence[Sequence[int]]
+    files: Ints
+    """Of all units, one after the other."""
+    predicted: Sequence[int]
+    """Bytes of each unit's output."""
+
+
+class Grouping:
+    """How files of one table are grouped, by one policy and what is known about methods and prices."""
+
+    def __init__(self, pin: Pinned, policy: Policy, rates: Rates, prices: Prices) -> None:
+        self._pin = pin
+        self._policy = policy
+        self._rates = rates
+        self._prices = prices
+        self._own = list(pin.own_sequence_numbers)
+        self._learned = any(rates.ratio(method) != 1.0 for method in Method)
+        self._against = {regroup: why_not_assembled(pin, regroup=regroup) for regroup in (False, True)}
+
+    def groups(self, place: Place, choice: Choice, files: FileColumns) -> list[Group]:
+        """Groups that leave fewer files or remove delete records, of the files that a choice means."""
+        meant = choice.which.mask(files.size, threshold=self._policy.min_file_size, touched=files.touched)
+        taken = np.flatnonzero(meant)
+        if not len(taken):
+            return []
+        copied = copied_bytes(files, self._policy)
+        ratio, merged = self._merged(place, files, taken, copied)
+        enough, idle = choice_is_enough(choice, self._policy), idle_deletes(choice, place)
+        staying = files.deletes_of(files.origin[~meant]) if files.touched.any() else None
+        found: list[Group] = []
+        for batch in self._batches(place, files, taken, merged, ratio, enough=enough):
+            inside, predicted = batch.files, sum(batch.predicted)
+            outputs = sum(outputs_of(size, self._policy) for size in batch.predicted)
+            if place.spread:
+                outputs = max(place.spread, math.ceil(predicted / self._policy.target_file_size))
+            if outputs >= len(inside) and not files.touched[inside].any() and not enough:
+                continue
+            removed = np.zeros(0, np.int64)
+            if staying is not None:
+                removed = files.deletes_of(files.origin[inside])
+                removed = np.setdiff1d(removed, staying) if len(staying) else removed
+                staying = np.concatenate([staying, removed])  # of groups that share a delete, one is told its gain
+            found.append(
+                Group(
+                    units=batch.units,
+                    merged=batch.predicted if ratio != 1.0 else [None] * len(batch.units),
+                    predicted=predicted,
+                    files=len(inside),
+                    bytes=int(files.size[inside].sum()),
+                    outputs=outputs,
+                    chosen=self._chosen(place, files, inside, copied, units=len(batch.units), outputs=outputs),
+                    gain=_gain(files, inside, removed, outputs=outputs, idle=idle),
+                )
+            )
+        return found
+
+    def _batches(
+        self, place: Place, files: FileColumns, taken: Ints, merged: Ints, ratio: float, *, enough: bool
+    ) -> Iterator[_Batch]:
+        """The units of each group."""
+        if place.spread:
+            # cut only where a group may not be larger: every further group leaves one more small file in each partition
+            by_age = taken[np.argsort(files.number[taken], kind="stable")]
+            for some in _cut(files.size[by_age].tolist(), [1] * len(by_age), self._policy):
+                yield _Batch([by_age[some].tolist()], by_age[some], [int(merged[by_age[some]].sum())])
+            return
+        order = taken if ratio == 1.0 else taken[np.argsort(-merged[taken], kind="stable")]
+        packed = pack_sizes(merged[order].tolist(), self._policy, ratio)
+        if len(order) < len(files) or ratio != 1.0:
+            file_at = order.tolist().__getitem__
+            packed = [list(map(file_at, unit)) for unit in packed]
+        units = [unit for unit in packed if enough or len(unit) > 1 or files.touched[unit[0]]]
+        if not units:
+            return
+        flat, lengths = np.fromiter(chain.from_iterable(units), np.int64), list(map(len, units))
+        begins = np.concatenate([[0], np.cumsum(lengths)])
+        sizes = np.add.reduceat(files.size[flat], begins[:-1]).tolist()
+        predicted = sizes if ratio == 1.0 else np.add.reduceat(merged[flat], begins[:-1]).tolist()
+        for some in _cut(sizes, lengths, self._policy):
+            yield _Batch(units[some], flat[begins[some.start] : begins[some.stop]], predicted[some])
+
+    def _merged(self, place: Place, files: FileColumns, taken: Ints, copied: Ints) -> tuple[float, Ints]:
+        """How far files shrink at most, and bytes of each one's share of an output, by the method that is likely to
+        rewrite them. What a run of ours wrote does not shrink once more."""
+        if not self._learned:
+            return 1.0, files.size
+        method = self._chosen(place, files, taken, copied, units=1).method
+        ratio = trusted(self._rates.ratio(method), self._policy)
+        if ratio == 1.0:
+            return 1.0, files.size
+        kept = np.zeros_like(copied) if method is Method.SPARK else copied
+        shrunk = kept + np.ceil((files.size - kept) * ratio).astype(np.int64)
+        return ratio, np.where(np.isin(files.number, self._own), files.size, shrunk)
+
+    def _chosen(
+        self,
+        place: Place,
+        files: FileColumns,
+        some: Ints,
+        copied: Ints,
+        *,
+        units: int,
+        outputs: int | None = None,
+    ) -> Chosen:
+        """How some files are rewritten best, and what that costs."""
+        size, kept = int(files.size[some].sum()), int(copied[some].sum())
+        return cheapest(
+            self._pin,
+            self._policy,
+            self._rates,
+            self._prices,
+            against=self._against[place.spread > 0] or _odd(place, files.format[some]),
+            files=len(some),
+            units=units,
+            copied=kept,
+            encoded=size - kept,
+            outputs=outputs,
+        )
+
+
+def prospect_of(place: Place, choice: Choice, groups: Sequence[Group]) -> Prospect:
+    """All groups of a place together."""
+    return Prospect(
+        place=place,
+        choice=choice,
+        files=sum(group.files for group in groups),
+        bytes=sum(group.bytes for group in groups),
+        outputs=sum(group.outputs for group in groups),
+        gain=Gain.sum(group.gain for group in groups),
+        cost=Cost.sum(group.chosen.cost for group in groups),
+    )
+
+
+def _gain(files: FileColumns, inside: Ints, removed: Ints, *, outputs: int, idle: int) -> Gain:
+    return make_gain(
+        files=len(inside) - outputs,
+        row_groups=max(0, int(files.row_groups[inside].sum()) - outputs),
+        delete_files=len(removed),
+        delete_records=int(files.records[removed].sum()),
+        idle=idle,
+    )
+
+
+def _odd(place: Place, formats: Ints) -> str | None:
+    """Why files of a place cannot be assembled; null if they can."""
+    if formats.any():
+        return f"some files are {sorted(FORMATS[at] for at in np.unique(formats[formats > 0]).tolist())[0]}"
+    if any(is_odd(value) for _, partition in place.keys for value in partition):
+        return "a partition value is NaN, infinite or minus zero"
+    return None
+
+
+def _cut(sizes: Sequence[int], files: Sequence[int], policy: Policy) -> Iterator[slice]:
+    """Units of so many bytes and files, cut into groups where one may not be larger."""
+    begin = size = count = 0
+    for at, (more, number) in enumerate(zip(sizes, files, strict=True)):
+        if at > begin and (size + more > policy.max_group_size or count + number > policy.max_group_files):
+            yield slice(begin, at)
+            begin, size, count = at, 0, 0
+        size += more
+        count += number
+    if begin < len(sizes):
+        yield slice(begin, len(sizes))

@@ -1,0 +1,71 @@
+"""What is started before it is needed: Python workers, kept apart from the user's, and Iceberg in Java."""
+
+import threading
+from collections.abc import Iterable, Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from icepact.execute.rewriters import job
+from icepact.execute.rewriters.job import ENVIRONMENT, in_workers, start_workers
+from icepact.iceberg.rehearsal import rehearse
+
+
+def _look(parts: Iterable[int]) -> Iterator[tuple[str, str, bool]]:
+    """In a worker: whether it is ours, what forked it, and whether that had loaded modules before."""
+    import gc
+    import os
+    from pathlib import Path
+
+    del parts
+    parent = Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\0")
+    yield os.environ.get("ICEPACT_WORKERS", ""), parent[2], gc.get_freeze_count() > 0
+
+
+@pytest.fixture
+def pickled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers do not know the tests: functions of this module travel as they are."""
+    monkeypatch.setattr(_look, "__module__", "__main__")
+
+
+@pytest.mark.usefixtures("pickled")
+def test_our_workers_have_loaded_the_kernel_and_others_are_left_alone(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    before = dict(context.environment)
+    ours = in_workers(context, [0, 1], _look).collect()
+    assert set(ours) == {("1", "icepact.execute.rewriters.daemon", True)}
+    assert context.environment == before
+    assert not before.keys() & ENVIRONMENT.keys()
+    [theirs] = context.parallelize([0], 1).mapPartitions(_look).collect()
+    assert theirs[0] == ""
+    assert theirs[2] is False
+
+
+def test_workers_are_started_once_in_the_background(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = spark.sparkContext
+    jobs = context.statusTracker().getJobIdsForGroup
+    monkeypatch.setattr(job, "_KEPT_FOR", -1.0)  # as if the last ones had idled for too long
+    before = set(jobs())
+    start_workers(context)
+    for thread in [thread for thread in threading.enumerate() if thread.name == "icepact-workers"]:
+        thread.join()
+    started = set(jobs()) - before
+    assert len(started) == 1
+    monkeypatch.undo()
+    start_workers(context)
+    assert not any(thread.name == "icepact-workers" for thread in threading.enumerate())
+    assert set(jobs()) - before == started
+
+
+def test_java_does_not_spend_its_start_on_compiling(spark: SparkSession) -> None:
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    words = list(jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments())
+    assert "-XX:Tier4InvocationThreshold=50000" in words
+    assert "-XX:TieredStopAtLevel=1" not in words  # which is for commands that only look
+
+
+def test_a_commit_is_rehearsed_in_memory(spark: SparkSession) -> None:
+    """To its end, which nobody would notice otherwise; twice, for each has a table of its own."""
+    for _ in range(2):
+        assert rehearse(spark.sparkContext._gateway) == ["append", "replace"]
