@@ -36,8 +36,8 @@ check: $(STAMP)  ## format, lint, types, architecture, documentation
 test: setup  ## all tests but the long forms
 	@$(BIN)/python -m tests
 
-matrix: setup  ## every combination of the before/after tests
-	@$(BIN)/pytest tests/spark tests/chaos -m "matrix or not matrix"
+matrix: setup  ## every combination of the before/after tests, and property tests with more examples
+	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m tests -m "matrix or not matrix"
 
 bench: setup  ## ratios against rivals, measured here and now
 	@$(BIN)/python -m bench --scale $(or $(SCALE),1) --write-docs
@@ -53,7 +53,7 @@ SEED ?= 1
 SEARCH ?= 60
 
 chaos: setup  ## kills, concurrent writers, faults, lost answers, in the long form; can be stopped and gone on with
-	@$(BIN)/pytest --timeout 0 -m 'matrix or not matrix' tests/unit/test_protocol_dangers.py
+	@$(BIN)/pytest --timeout 0 -m 'matrix or not matrix' tests/unit/commit/test_protocol_dangers.py
 	@$(BIN)/python -m tests.chaos search --minutes $(SEARCH) --seed $(SEED)
 	@$(BIN)/python -m tests.chaos kills --count $(KILLS) --seed $(SEED)
 	@$(BIN)/python -m tests.chaos soak --minutes $(MINUTES) --seed $(SEED)

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from bench.result import Result
-from icepact.iceberg.jars import ensure_jars
+from icepact.iceberg.spark.jars import ensure_jars
 
 _MAKE = """
 import sys

@@ -5,22 +5,24 @@ import statistics
 import time
 
 from bench.result import Result
-from icepact.model.budget import Limit, Resource
-from icepact.model.decision import Decision, Judgement
+from icepact.model.decision import Decision, TableDecisions
+from icepact.model.effort import Estimate
 from icepact.model.fleet import RankBy, summary_of
-from icepact.model.health import Facts, Health, Place, Score
+from icepact.model.health import Facts, Health, PartitionGroup, Score
+from icepact.model.limits import Limit, Resource
 from icepact.model.plan import Cost, Gain
-from icepact.model.policy import Options, resolve
 from icepact.plan.fleet import rank
+from icepact.policy.options import Options
+from icepact.policy.resolve import resolve
 
 TABLES = 10_000
-PLACES = 5
+PARTITIONS = 5
 BAR = 2.0
 
 
 def fleet(rounds: int) -> list[Result]:
     """Every round ranks them once by each measure, within budgets of money, bytes and files."""
-    judgements = [_judgement(number) for number in range(TABLES)]
+    tables = [_decisions(number) for number in range(TABLES)]
     policy = resolve(Options(), {}, Options())
     limits = [
         Limit(resource=Resource.MONEY, amount=TABLES / 100, name="money"),
@@ -32,14 +34,14 @@ def fleet(rounds: int) -> list[Result]:
     for _ in range(rounds):
         for by in RankBy:
             started = time.monotonic()
-            found = rank([summary_of(judgement, policy) for judgement in judgements], by=by, limits=limits)
+            found = rank([summary_of(decisions, policy) for decisions in tables], by=by, limits=limits)
             seconds.append(time.monotonic() - started)
             chosen = sum(entry.chosen for entry in found)
     detail = f"{min(seconds):.2f}-{max(seconds):.2f} s; three budgets allow {chosen:,} of them"
     return [Result(f"ranking {TABLES:,} tables", statistics.median(seconds), "s", BAR, detail)]
 
 
-def _judgement(number: int) -> Judgement:
+def _decisions(number: int) -> TableDecisions:
     luck = random.Random(number)
     facts = Facts(
         data_files=100,
@@ -51,7 +53,7 @@ def _judgement(number: int) -> Judgement:
         delete_files={},
         delete_records={"position": luck.randrange(1000)},
     )
-    decisions = [_decision(f"day={day}", facts, luck) for day in range(PLACES)]
+    decisions = [_decision(f"day={day}", facts, luck) for day in range(PARTITIONS)]
     health = Health(
         table=f"db.t{number:05d}",
         branch="main",
@@ -65,15 +67,15 @@ def _judgement(number: int) -> Judgement:
         manifests=1,
         snapshots=1,
         partitions=(),
-        places=[decision.place for decision in decisions],
+        partition_groups=[decision.partition_group for decision in decisions],
     )
-    return Judgement(health=health, decisions=decisions)
+    return TableDecisions(health=health, partitions=decisions)
 
 
 def _decision(name: str, facts: Facts, luck: random.Random) -> Decision:
     seconds = 10 * luck.random()
     return Decision(
-        place=Place(name=name, keys=(), facts=facts),
+        partition_group=PartitionGroup(name=name, keys=(), facts=facts),
         chosen=luck.random() < 0.5,
         reason="",
         files=luck.randrange(2, 50),
@@ -81,11 +83,9 @@ def _decision(name: str, facts: Facts, luck: random.Random) -> Decision:
         outputs=1,
         gain=Gain(files=10, scan_seconds=luck.random()),
         cost=Cost(
-            seconds=seconds,
+            seconds=Estimate(likely=seconds),
             baseline_seconds=seconds,
-            copied_bytes=0,
-            encoded_bytes=0,
             requests=100,
-            money=luck.random() / 50,
+            money=Estimate(likely=luck.random() / 50),
         ),
     )

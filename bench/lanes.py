@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 
 from bench.result import Result
 from bench.task_memory import MB, context_of, make_file, stored_field
+from icepact.economics.speeds import MOST_LANES
 from icepact.execute.assemble.kernel import assemble
-from icepact.execute.assemble.work import InputFile, UnitWork
+from icepact.execute.assemble.messages import InputFile, UnitWork
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.deletes.refs import DeleteRef
 from icepact.execute.storage.open import storage_for
-from icepact.model.rates import MOST_LANES
-from icepact.model.table import DeleteKind
+from icepact.model.files import DeleteKind
 
 FILES = 24
 ROWS = 420_000
@@ -96,7 +96,7 @@ def _encoded(work: UnitWork, seconds: list[float]) -> bytes:
     report = assemble(work, context_of(_MEMORY, recode=False), storage, DeleteCache(fetch), "0")
     seconds.append(time.monotonic() - started)
     [output] = report.outputs
-    assert (report.copied_bytes, output.rows) == (0, FILES * (ROWS - len(range(0, ROWS, _EVERY))))
+    assert (report.effort.copied_bytes, output.rows) == (0, FILES * (ROWS - len(range(0, ROWS, _EVERY))))
     data = Path(output.path).read_bytes()
     storage.delete(output.path)
     return data

@@ -16,9 +16,9 @@ from typing import Any
 from bench.result import Result
 from bench.session import neutral_compactor
 from icepact import Compactor
-from icepact.iceberg.scan import described_files
-from icepact.iceberg.table import IcebergTable
-from icepact.maintain.memory import Memory
+from icepact.iceberg.table.scan import described_files
+from icepact.iceberg.table.table import IcebergTable
+from icepact.maintain.stats_cache import StatsCache
 from icepact.record.sql import SqlStore
 
 FILES = 1_000_000
@@ -134,7 +134,7 @@ def measure_small(rounds: int, files: int) -> dict[str, list[float]]:
     with tempfile.TemporaryDirectory() as folder:
         compactor = neutral_compactor(folder)
         describe_small(compactor, files)
-        table = compactor._lake.table(NAME)
+        table = compactor.application.spark_catalog.table(NAME)
         found: dict[str, list[float]] = {"plan_files": [], "plan": [], "again": [], "plan_again": []}
         numbers = itertools.count(files, 37)
 
@@ -162,7 +162,7 @@ def measure(rounds: int, files: int) -> dict[str, list[float]]:
     with tempfile.TemporaryDirectory() as folder:
         compactor = neutral_compactor(folder)
         describe_table(compactor, files)
-        table = compactor._lake.table(NAME)
+        table = compactor.application.spark_catalog.table(NAME)
         found: dict[str, list[float]] = {"plan_files": [], "judge": [], "plan": [], "again": []}
         peak = 0.0
         for number in range(rounds + 1):
@@ -190,8 +190,8 @@ def _timed(work: Any) -> float:
 
 
 def _forget(compactor: Compactor) -> None:
-    compactor.__dict__["_memory"] = Memory()
-    compactor.__dict__["_store"] = SqlStore.in_memory()
+    compactor.application.cache = StatsCache()
+    compactor.application.store = SqlStore.in_memory()
 
 
 def _plan_files(table: IcebergTable) -> int:
@@ -230,7 +230,7 @@ def _create(compactor: Compactor) -> IcebergTable:
         f"CREATE TABLE {NAME} (day date, {columns}) USING iceberg PARTITIONED BY (day)"
         " TBLPROPERTIES ('format-version' = '2', 'commit.manifest-merge.enabled' = 'false')"
     )
-    return compactor._lake.table(NAME)
+    return compactor.application.spark_catalog.table(NAME)
 
 
 def _append(table: IcebergTable, described: Sequence[Mapping[str, Any]]) -> None:

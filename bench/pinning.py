@@ -13,8 +13,8 @@ from typing import Any
 from bench.result import Result
 from bench.session import neutral_compactor
 from icepact import Compactor
-from icepact.iceberg.scan import described_files
-from icepact.iceberg.table import IcebergTable
+from icepact.iceberg.table.scan import described_files
+from icepact.iceberg.table.table import IcebergTable
 
 FILES = 100_000
 PARTITIONS = 100
@@ -43,7 +43,7 @@ def measure(rounds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         compactor = neutral_compactor(folder)
         describe_table(compactor, "bench.many")
-        table = compactor._lake.table("bench.many")
+        table = compactor.application.spark_catalog.table("bench.many")
         pin: list[float] = []
         plan_files: list[float] = []
         for number in range(rounds + 1):
@@ -73,7 +73,7 @@ def describe_table(compactor: Compactor, name: str) -> None:
     columns = ", ".join(f"c{n} bigint" for n in range(COLUMNS))
     compactor.spark.sql("CREATE NAMESPACE IF NOT EXISTS bench")
     compactor.spark.sql(f"CREATE TABLE {name} (day date, {columns}) USING iceberg PARTITIONED BY (day)")
-    table = compactor._lake.table(name)
+    table = compactor.application.spark_catalog.table(name)
     for start in range(0, FILES, MANIFEST_FILES):
         _append_described(table, range(start, start + MANIFEST_FILES))
 

@@ -10,6 +10,7 @@ from bench.result import Result
 from bench.rewrite.measure import _roll_back, _subject, default_heap, open_workshop
 from bench.rewrite.workloads import WORKLOADS, Workload
 from icepact import Compactor
+from icepact.model.effort import Estimate
 from icepact.model.outcome import Outcome
 
 LEARNED_FROM = 3
@@ -61,18 +62,22 @@ def predictions(rounds: int) -> list[Result]:
 
 def _compare(workload: Workload, outcome: Outcome, errors: dict[str, list[float]], covered: list[bool]) -> None:
     groups = [group for group in outcome.groups if group.committed]
+    seconds = Estimate.sum(g.predicted_seconds for g in groups)
     pairs = {
         "files": (sum(g.predicted_files for g in groups), sum(g.output_files for g in groups)),
         "bytes": (sum(g.predicted_bytes for g in groups), sum(g.bytes_out for g in groups)),
-        "seconds": (sum(g.predicted_seconds for g in groups), sum(g.seconds for g in groups)),
+        "seconds": (seconds.likely, sum(g.effort.seconds for g in groups)),
     }
     told = []
     for name, (predicted, actual) in pairs.items():
         errors[name].append(abs(predicted - actual) / actual)
         told.append(f"{name} {predicted:,.4g} / {actual:,.4g}")
-    low, high = sum(g.predicted_seconds_low for g in groups), sum(g.predicted_seconds_high for g in groups)
-    covered.append(low <= pairs["seconds"][1] <= high)
-    print(f"({workload.name}) {', '.join(told)}, interval {low:.3g} to {high:.3g}", file=sys.stderr, flush=True)
+    covered.append(seconds.low <= pairs["seconds"][1] <= seconds.high)
+    print(
+        f"({workload.name}) {', '.join(told)}, interval {seconds.low:.3g} to {seconds.high:.3g}",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _off_target(compactor: Compactor, table: str, target: int) -> list[float]:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psutil
 
@@ -12,7 +13,8 @@ from bench.result import Result
 from bench.rewrite.measure import open_workshop
 from bench.rewrite.sides import rewrite_by_icepact
 from bench.rewrite.workloads import TARGET, chosen
-from icepact.maintain import work
+from icepact.commit.proof import prove
+from icepact.maintain import rounds as rounds_module
 from icepact.record.store import RecordStore
 
 BAR = 3.0
@@ -65,14 +67,14 @@ def safety(rounds: int, scale: float, folder: Path, heap: str) -> list[Result]:
         for _ in range(rounds + 1):  # the first warms up
             table = workload.make(workshop, pile, scale)
             spent = Spent()
-            store, prove = workshop.compactor._store, work.prove
-            workshop.compactor._store = CountedStore(store, spent)
-            work.prove = spent.counted(prove)
+            store = workshop.compactor.application.store
+            workshop.compactor.application.store = CountedStore(store, spent)
             before = _all_cpu()
             try:
-                rewrite_by_icepact(workshop.compactor, table, TARGET)
+                with patch.object(rounds_module, "prove", spent.counted(prove)):
+                    rewrite_by_icepact(workshop.compactor, table, TARGET)
             finally:
-                workshop.compactor._store, work.prove = store, prove
+                workshop.compactor.application.store = store
             shares.append((100 * spent.seconds / (_all_cpu() - before), spent.seconds))
             workshop.drop(table)
     share, seconds = sorted(shares[1:])[len(shares[1:]) // 2]

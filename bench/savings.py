@@ -79,7 +79,7 @@ def _make(compactor: Compactor) -> None:
 def _two_days_later(compactor: Compactor) -> None:
     """The same table as if all of it was committed two days ago: to one that was just written to, more is expected to
     come, and rewriting it at once is not worth it."""
-    metadata = compactor._lake.table(FRESH).table.operations().current().metadataFileLocation()
+    metadata = compactor.application.spark_catalog.table(FRESH).table.operations().current().metadataFileLocation()
     fresh = Path(urlsplit(str(metadata)).path)
     aged = re.sub(r'(-ms" ?: ?)(\d{13})', lambda told: f"{told[1]}{int(told[2]) - TWO_DAYS}", fresh.read_text())
     older = fresh.with_name("00000-aged.metadata.json")

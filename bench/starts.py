@@ -61,7 +61,9 @@ def _help(rounds: int) -> Result:
 
 def _small(rounds: int) -> list[Result]:
     """Tables of 20 files, 5 MB in all."""
-    health, compact, first, second = [], [], [], []
+    health, compact = [], []
+    first: list[float] = []
+    second: list[float] = []
     with tempfile.TemporaryDirectory() as warehouse:
         subprocess.run([sys.executable, "-c", _MAKE, warehouse, str(3 * rounds)], check=True, capture_output=True)
         for n in range(0, 3 * rounds, 3):

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from bench.result import Result
 from icepact.execute.assemble.kernel import assemble
-from icepact.execute.assemble.work import MOST_ROWS, InputFile, TaskContext, UnitWork, Writing
+from icepact.execute.assemble.messages import MOST_ROWS, InputFile, TaskContext, UnitWork, WriteSettings
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.parquet.input import Input
 from icepact.execute.rewriters.job import ENVIRONMENT
@@ -120,7 +120,7 @@ def _rewrite(folder: Path, inputs: int, memory: int) -> dict[str, int]:
     ]
     work = UnitWork(unit_id="u", inputs=tuple(files), output=str(folder / "out"), max_file_size=2**40)
     report = assemble(work, context_of(memory, recode=True), storage, DeleteCache(lambda _: b""), "0")
-    assert report.encoded_bytes > 0
+    assert report.effort.encoded_bytes > 0
     assert sum(output.rows for output in report.outputs) == inputs * rows
     return {"peak": _peak()}
 
@@ -134,7 +134,7 @@ def _peak() -> int:
 
 def context_of(memory: int, *, recode: bool) -> TaskContext:
     """What a task is told of the table; with `recode`, zstd becomes snappy."""
-    writing = Writing(
+    writing = WriteSettings(
         codec="snappy" if recode else "zstd",
         level=None if recode else 3,
         level_of_numbers=None if recode else 1,

@@ -1,41 +1,21 @@
-"""`python -m tests`: all tests, in two lanes at the same time.
+"""`python -m tests`: all tests but the long forms, several files at the same time.
 
-Most of them wait for Java to start, for servers and for deadlines: one lane alone leaves half of two cores idle. What
-needs one Spark session is in one lane, all else in the other. Each lane ends with the tests that took longest.
+Most of them wait for Java to start, for servers and for deadlines: one worker for each core would leave cores idle. A
+file stays with one worker, which has one Spark session for all its files. Those that take longest come first, in the
+order of their folders. What took longest is listed at the end.
 """
 
+import os
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-LANES = (
-    ("tests/acceptance", "tests/chaos", "tests/servers", "tests/unit"),
-    ("tests/spark", "tests/golden"),
-)
+WORKERS = max(2, (os.cpu_count() or 1) * 3 // 2)
 
 
 def main() -> int:
-    """Run the lanes; the first is shown as it goes, the others once they have ended."""
-    with tempfile.TemporaryDirectory() as folder:
-        logs = [Path(folder, f"{number}.log") for number in range(len(LANES))]
-        started = [
-            subprocess.Popen(_command(lane), stdout=None if number == 0 else log.open("w"), stderr=subprocess.STDOUT)
-            for number, (lane, log) in enumerate(zip(LANES, logs, strict=True))
-        ]
-        try:
-            codes = [process.wait() for process in started]
-        except BaseException:
-            for process in started:
-                process.terminate()
-            raise
-        for lane, log in list(zip(LANES, logs, strict=True))[1:]:
-            print(f"\n{' '.join(lane)}:\n{log.read_text()}", flush=True)
-        return max(map(abs, codes))
-
-
-def _command(lane: tuple[str, ...]) -> list[str]:
-    return [sys.executable, "-m", "pytest", "--durations=40", *lane, *sys.argv[1:]]
+    """Run them; arguments go to pytest."""
+    several = [f"--numprocesses={WORKERS}", "--dist=loadfile", "--no-loadscope-reorder"]
+    return subprocess.run([sys.executable, "-m", "pytest", *several, "--durations=60", *sys.argv[1:]]).returncode
 
 
 if __name__ == "__main__":

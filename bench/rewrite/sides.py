@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.rewrite.results import Effort
 from bench.rewrite.tables import Workshop, settings
 from icepact import Compactor
-from icepact.model.run import Status
+from icepact.model.status import Status
 
 CP_FILES = 1000
 """Files per `cp` command: command lines are limited."""
@@ -57,9 +57,9 @@ def rewrite_by_icepact(compactor: Compactor, table: str, target: int) -> Effort:
         raise RuntimeError(f"{outcome.status}: {outcome.error or '; '.join(reasons)}")
     return Effort(
         methods=dict(outcome.methods),
-        copied_bytes=getattr(outcome, "copied_bytes", None),
-        encoded_bytes=getattr(outcome, "encoded_bytes", None),
-        requests=getattr(outcome, "requests", None),
+        copied_bytes=outcome.effort.copied_bytes,
+        encoded_bytes=outcome.effort.encoded_bytes,
+        requests=outcome.effort.requests,
     )
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from bench.rewrite.results import Layout
 from bench.rewrite.rows import LINES_PER_ORDER, FilePlan, Kind, lineitem_columns, make_files, wide_columns
 from icepact import Compactor
-from icepact.iceberg.table import IcebergTable
+from icepact.iceberg.table.table import IcebergTable
 
 NAMESPACE = "bench"
 DELETE_FILES = 10
@@ -54,7 +54,7 @@ class Workshop:
 
     def java(self, table: str) -> IcebergTable:
         """Iceberg's own table, freshly read."""
-        found = self.compactor._lake.table(table)
+        found = self.compactor.application.spark_catalog.table(table)
         found.refresh()
         return found
 

@@ -15,7 +15,7 @@ import pytest
 from icepact import Compactor
 from icepact.entrypoints.cli import main
 from icepact.entrypoints.cli.render import Renderer
-from icepact.iceberg.lake import Lake
+from icepact.iceberg.spark.catalog import SparkCatalog
 
 BIN = Path(sys.executable).parent
 
@@ -92,7 +92,7 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object, **named: object) -> None:
         raise AssertionError("a catalog was opened")
 
-    monkeypatch.setattr(Lake, "open", refuse)
+    monkeypatch.setattr(SparkCatalog, "open", refuse)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from icepact.iceberg.jars import cache_dir
+from icepact.iceberg.spark.jars import cache_dir
 from tests.acceptance.conftest import BIN, Run
 
 NO_JAVA = {"JAVA_HOME": "/nowhere"}
@@ -48,8 +48,11 @@ CASES = {
     "not a pattern": (["fleet", "db..events"], "'db..events' is not a pattern"),
     "negative budget of a fleet": (["fleet", "--max-cost", "-1"], "max_cost: it must be above 0"),
     "no tables wanted": (["fleet", "--limit", "0"], "--limit must be at least 1"),
-    "bad budget of a round": (["run", "--max-bytes", "much"], "max_bytes: 'much' is not a size"),
-    "round without policies": (["run", "db.*"], "no policy file is given: write icepact run --policy FILE"),
+    "bad budget of a round": (["fleet", "run", "--max-bytes", "much"], "max_bytes: 'much' is not a size"),
+    "round without policies": (
+        ["fleet", "run", "db.*"],
+        "no policy file is given: write icepact fleet run --policy FILE",
+    ),
     "unknown run to resume": (["resume", "r-0"], "there is no run r-0 on catalog local: `icepact runs` lists them"),
     "unknown run to cancel": (["cancel", "r-0"], "there is no run r-0 on catalog local"),
     "no run to verify": (["verify", "db.events"], "no run is given: write --run"),
@@ -117,7 +120,7 @@ def test_a_pattern_that_matches_nothing_is_a_warning(shell: Run, tmp_path: Path)
     (tmp_path / "icepact-warehouse").mkdir()
     assert "icepact-warehouse has no catalog in it: " in shell("health", "db.t").err
     (tmp_path / "lake.yaml").write_text("rules: [{match: typo.*, suspend: true}]")
-    answer = shell("run", "nope.*", "--policy", "lake.yaml", "--json")
+    answer = shell("fleet", "run", "nope.*", "--policy", "lake.yaml", "--json")
     assert answer.code == 0
     assert answer.json["warnings"][1:] == ["lake.yaml:1: typo.* matches no table", "nope.* matches no table"]
 

@@ -10,7 +10,7 @@ from icepact import Compactor
 from tests.acceptance.conftest import BIN, Run
 
 
-def test_a_table_from_health_to_rollback(icepact: Run, warehouse: Path) -> None:
+def test_a_table_from_health_to_rollback(icepact: Run, shell: Run, warehouse: Path) -> None:
     there = ("--warehouse", str(warehouse))
 
     health = icepact("health", "db.events", "--json", *there)
@@ -25,7 +25,7 @@ def test_a_table_from_health_to_rollback(icepact: Run, warehouse: Path) -> None:
     assert 0 < health.json["score"] < 100
     assert [p["partition"] for p in health.json["partitions"]] == ["day=0", "day=1"]
 
-    plan = icepact("--json", "plan", "db.events", *there)
+    plan = shell("--json", "plan", "db.events", *there)
     assert (plan.code, plan.err) == (0, "")
     assert plan.json["snapshot_id"] == health.json["snapshot_id"]
     assert [(s["partition"], s["input_files"], s["predicted_files"]) for s in plan.json["steps"]] == [
@@ -35,7 +35,7 @@ def test_a_table_from_health_to_rollback(icepact: Run, warehouse: Path) -> None:
     assert plan.json["predicted"]["files_after"] == 2
     assert plan.json["left_out"] == []
 
-    dry = icepact("compact", "db.events", "--dry-run", "--json", *there)
+    dry = shell("compact", "db.events", "--dry-run", "--json", *there)
     assert dry.json == plan.json
 
     done = icepact("compact", "db.events", "--json", *there)
@@ -53,7 +53,7 @@ def test_a_table_from_health_to_rollback(icepact: Run, warehouse: Path) -> None:
     assert {k: done.json[k] for k in expected} == expected
     assert done.json["bytes_after"] < done.json["bytes_before"]
 
-    again = icepact("compact", "db.events", "--json", *there)
+    again = shell("compact", "db.events", "--json", *there)
     assert (again.code, again.json["status"]) == (0, "nothing-to-do")
     assert again.json["snapshot_id"] == done.json["snapshot_id"]
     assert again.json["reason"].startswith("nothing was written since the run that made snapshot")
@@ -61,29 +61,29 @@ def test_a_table_from_health_to_rollback(icepact: Run, warehouse: Path) -> None:
     history = icepact("runs", "db.events", "--json", *there, env={"JAVA_HOME": "/nowhere"})
     assert [run["status"] for run in history.json["runs"]] == ["nothing-to-do", "committed"]
     assert history.json["runs"][1]["run_id"] == done.json["run_id"]
-    late = icepact("cancel", done.json["run_id"], *there)
+    late = shell("cancel", done.json["run_id"], *there)
     assert (late.code, "has ended (committed): there is nothing to cancel" in late.err) == (2, True)
     assert history.json["runs"][1]["snapshots"] == done.json["snapshots"] == [done.json["snapshot_id"]]
 
-    checked = icepact("verify", "db.events", "--run", done.json["run_id"], "--json", *there)
+    checked = shell("verify", "db.events", "--run", done.json["run_id"], "--json", *there)
     assert (checked.code, [commit["same"] for commit in checked.json["commits"]]) == (0, [True])
-    back = icepact("rollback", "db.events", "--run", done.json["run_id"], "--yes", *there)
+    back = shell("rollback", "db.events", "--run", done.json["run_id"], "--yes", *there)
     assert (back.code, back.out) == (0, f"db.events is back at snapshot {plan.json['snapshot_id']}\n")
-    assert icepact("health", "db.events", "--json", *there).json["data_files"] == 20
-    left = icepact("cleanup", "--json", *there)
+    assert shell("health", "db.events", "--json", *there).json["data_files"] == 20
+    left = shell("cleanup", "--json", *there)
     assert (left.code, left.json) == (0, {"runs": []})
 
 
-def test_for_people(icepact: Run, warehouse: Path) -> None:
+def test_for_people(icepact: Run, shell: Run, warehouse: Path) -> None:
     there = ("--warehouse", str(warehouse))
-    tables = icepact("tables", *there)
+    tables = shell("tables", *there)
     assert tables.out.splitlines() == ["db.again", "db.asked", "db.calm", "db.events"]
     done = icepact("--table", "db.again", "--strategy", "small-files", *there, program="iceberg-compact")
     assert done.code == 0
     assert done.out.startswith("committed  run ")
     assert "20 -> 2" in done.out
     assert done.err == ""
-    assert icepact("health", "db.again", *there).out.startswith("db.again  score 100")
+    assert shell("health", "db.again", *there).out.startswith("db.again  score 100")
 
 
 def test_a_person_is_asked_before_a_table_changes(warehouse: Path) -> None:

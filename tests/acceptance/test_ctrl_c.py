@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from icepact import Compactor
-from icepact.model.run import Status
+from icepact.model.status import Status
 from tests.acceptance.conftest import Run
 from tests.support.oracle import seen
 
@@ -75,8 +75,8 @@ def test_the_second_press_leaves_at_once_and_whoever_comes_next_finds_out(icepac
         0,
         f"resumed run {run.run_id}: committed; with options that it began with, not those of now: rewrite-all True\n",
     )
-    told = {name: done.json[name] for name in ("run_id", "status", "files_before", "files_after", "kept_options")}
-    assert told == {
+    outcome = {name: done.json[name] for name in ("run_id", "status", "files_before", "files_after", "kept_options")}
+    assert outcome == {
         "run_id": run.run_id,
         "status": "committed",
         "files_before": 20,

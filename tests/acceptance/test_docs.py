@@ -17,14 +17,16 @@ import yaml
 from icepact import Compactor
 from icepact.entrypoints.cli import main as cli
 from icepact.iceberg.catalogs import choose_catalog
-from icepact.iceberg.jars import JARS
-from icepact.model.amoro import AMORO_PREFIX, SHARE, TRANSLATED
-from icepact.model.config import Config
-from icepact.model.policies import BUILT_IN, CARRIED, PROFILES
-from icepact.model.policy import LARGE_OF_TARGET, SMALL_OF_TARGET, Options, Policy, resolve
-from icepact.model.policy_documents import Profile, Standing
-from icepact.model.policy_file import parse_policies
-from icepact.model.sizes import parse_size
+from icepact.iceberg.spark.jars import JARS
+from icepact.model.policy import Policy
+from icepact.policy.amoro import AMORO_PREFIX, SHARE, TRANSLATED
+from icepact.policy.config import Config
+from icepact.policy.file.documents import Profile, ScheduleOptions
+from icepact.policy.file.parse import parse_policies
+from icepact.policy.layers import BUILT_IN, CARRIED, PROFILES
+from icepact.policy.options import Options
+from icepact.policy.resolve import LARGE_OF_TARGET, SMALL_OF_TARGET, resolve
+from icepact.policy.units import parse_size
 from tests.acceptance.pages import DOCS, PAGES, ROOT, Block, Played, blocks, play
 from tests.acceptance.samples import samples
 
@@ -96,7 +98,7 @@ def test_a_yaml_example_is_a_valid_configuration(block: Block) -> None:
 
 @pytest.mark.parametrize("block", blocks("policies"), ids=lambda b: b.text.split()[0])
 def test_an_example_of_policies_is_a_valid_file(block: Block) -> None:
-    assert parse_policies(block.text, block.page).levels("prod", ("db", "events"))
+    assert parse_policies(block.text, block.page).layers("prod", ("db", "events"))
 
 
 def _table_of(page: str, heading: str) -> list[list[str]]:
@@ -124,7 +126,7 @@ def test_amoros_properties_are_documented_as_they_are_translated() -> None:
 
 def test_every_key_beyond_one_run_is_documented() -> None:
     told = {row[0]: row[1] for row in _table_of("policies.md", "Options") if len(row) == 3}
-    assert set(told) == {*Standing.model_fields, "suspend"}
+    assert set(told) == {*ScheduleOptions.model_fields, "suspend"}
     assert {key: name for name, key in told.items() if key != "none"} == CARRIED
 
 
@@ -138,7 +140,8 @@ def test_the_exceptions_of_the_fingerprint_are_documented() -> None:
 
 def _shapes(name: str, policy: Policy) -> bool:
     """Whether another value of this option is another layout."""
-    return replace(policy, **{name: "another"}).fingerprint != policy.fingerprint
+    changed: dict[str, Any] = {name: "another"}
+    return replace(policy, **changed).fingerprint != policy.fingerprint
 
 
 def test_the_members_of_a_compactor_are_documented() -> None:
@@ -175,7 +178,7 @@ def test_every_reason_for_spark_is_documented() -> None:
 
 def _commands() -> dict[str, Any]:
     app: Any = typer.main.get_command(cli.app)
-    found = {}
+    found: dict[str, Any] = {}
     for name, command in app.commands.items():
         inner = {f"{name} {word}": below for word, below in getattr(command, "commands", {}).items()}
         found |= {word: below for word, below in (inner or {name: command}).items() if not below.hidden}

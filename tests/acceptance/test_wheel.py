@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from icepact.iceberg.jars import ensure_jars
+from icepact.iceberg.spark.jars import ensure_jars
 
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).with_name("uv")

@@ -23,6 +23,7 @@ from tests.chaos.judge import RECOVERIES, Bucket, Files, LocalFiles, Newcomers
 from tests.chaos.messes import DAYS, TRIALS_PER_TABLE, MessyTable, row_of
 from tests.chaos.soak import ERRORS
 from tests.chaos.streaming import Put, in_bucket, on_disk
+from tests.support.compactors import short_compactor
 from tests.support.servers.faulty import Asked, Fault, Lie, Proxy, faulty
 from tests.support.servers.libraries import postgresql_driver
 from tests.support.servers.lossy import NOT_REPEATED, PREFIX, REPEATED, Lossy
@@ -381,10 +382,11 @@ def _compactors(
 ) -> tuple[Compactor, Compactor]:
     """The one whose answers are lost, and the one that sees what is so; with one history of runs."""
     state = folder / "state"
-    return tuple(  # type: ignore[return-value]
-        Compactor(config=configuration(folder / name, catalog, conf=conf, state=state), short=True)
+    of_faulty, of_true = (
+        short_compactor(config=configuration(folder / name, catalog, conf=conf, state=state))
         for name, catalog in (("faulty", faulty), ("true", true))
     )
+    return of_faulty, of_true
 
 
 @contextmanager

@@ -17,11 +17,11 @@ from typing import Any
 
 import psutil
 
-from icepact import Compactor
 from icepact.model.progress import UnitDone
 from tests.chaos.faults import tried
 from tests.chaos.judge import RECOVERIES, LocalFiles, judge, look, recover
 from tests.chaos.kills import add_mess, drive, make_table
+from tests.support.compactors import short_compactor
 from tests.support.servers.trial import configuration
 
 KIND = "disk"
@@ -143,8 +143,8 @@ class DiskTrials:
             "jdbc.schema-version": "V1",
         }
         conf = {"spark.local.dir": str(scratch.path)} if scratch else {}
-        self._apart = Compactor(config=configuration(folder, catalog, conf=conf), short=True)
-        self._whole = Compactor(warehouse=whole.path / "whole", short=True)
+        self._apart = short_compactor(config=configuration(folder, catalog, conf=conf))
+        self._whole = short_compactor(warehouse=whole.path / "whole")
 
     def trial(self, number: int, *, seed: int, step: str | None = None) -> dict[str, Any]:
         """A run whose disk fails on the way; an entry for the ledger. With a step, it fails there, and altogether."""

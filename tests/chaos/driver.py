@@ -16,8 +16,8 @@ import threading
 import time
 from typing import Any
 
-from icepact import Compactor
 from icepact.model.progress import UnitDone
+from tests.support.compactors import short_compactor
 
 OPTIONS: dict[str, Any] = {
     "target_file_size": "64KB",
@@ -57,7 +57,7 @@ class Killed:
 def main(warehouse: str, table: str, how: dict[str, Any]) -> None:
     """Compact, and perhaps do not survive it."""
     place = {"config": how["config"]} if "config" in how else {"warehouse": warehouse}
-    compactor = Compactor(**place, short=True)
+    compactor = short_compactor(**place)
     compactor.spark  # noqa: B018  Spark is started before the clock is
     plan = compactor.plan(table, **{**OPTIONS, **how.get("options", {})})
     print("begun", flush=True)

@@ -31,6 +31,7 @@ from tests.chaos.judge import (
 from tests.chaos.messes import TRIALS_PER_TABLE, MessyTable
 from tests.chaos.soak import ERRORS
 from tests.chaos.streaming import in_bucket
+from tests.support.compactors import short_compactor
 from tests.support.servers.faulty import Asked, Fault, Proxy, Rates, Weather, calm, faulty
 from tests.support.servers.rest import RestCatalog, rest_catalog
 from tests.support.servers.s3 import s3_server
@@ -78,7 +79,7 @@ class Shore:
         self.catalog = catalog
         addresses = {"uri": catalog.endpoint, "s3.endpoint": storage.endpoint}
         config = configuration(folder, {**rest.properties, **addresses, **PATIENT})
-        self.compactor = Compactor(config=config, short=True)
+        self.compactor = short_compactor(config=config)
         self.spark = self.compactor.spark
         self.spark.conf.set("spark.sql.shuffle.partitions", "2")
         self.files = Bucket(rest.s3)
@@ -199,7 +200,7 @@ def tried(
     """
     judging = judging or compactor
     spark = judging.spark
-    before = look(judging, spark, table, below=newcomers and newcomers.first)
+    before = look(judging, spark, table, below=newcomers.first if newcomers else None)
     started = time.monotonic()
     error = failed = ""
     outcome: Outcome | None = None
@@ -215,15 +216,17 @@ def tried(
     seconds = round(time.monotonic() - started, 1)
     verdict, ended = Verdict(rows=0), ""
     try:
-        wrong = outcome is not None and untrue(judging, table, outcome.run_id, outcome.status, outcome.snapshots)
+        wrong = 0
+        if outcome is not None:
+            wrong += untrue(judging, table, outcome.run_id, outcome.status, outcome.snapshots)
         recover(compactor, table, recovery)
         verdict = replace(verdict, missing=missing(judging, table, files))  # if nothing more can be said
         verdict = judge(judging, spark, table, before, files, failing=True, newcomers=newcomers)
         for record in compactor.runs(table, limit=1):
             ended = record.status.value
             wrong += untrue(judging, table, record.run_id, record.status, [c.snapshot_id for c in record.landed])
-        verdict = replace(verdict, untrue=int(wrong))
-        compactor.forgive(table)
+        verdict = replace(verdict, untrue=wrong)
+        compactor.unblock(table)
     except ERRORS as raised:
         failed = told_of(raised)
     return {

@@ -15,8 +15,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from icepact import Compactor
-from icepact.maintain.work import BROKEN
-from icepact.model.run import Status
+from icepact.maintain.rounds import BROKEN
+from icepact.model.status import Status
+from icepact.record.process import is_gone
 from tests.support.later import clean_up_later
 from tests.support.messy import load
 from tests.support.oracle import LINEAGE, hashed
@@ -118,7 +119,7 @@ class Bucket:
 def look(compactor: Compactor, spark: SparkSession, table: str, *, below: int | None = None) -> Look:
     """Read the whole table, or the rows with an id below a number."""
     spark.sql(f"REFRESH TABLE {table}")
-    extra = f", {', '.join(LINEAGE)}" if compactor._lake.table(table).format_version >= 3 else ""
+    extra = f", {', '.join(LINEAGE)}" if compactor.application.spark_catalog.table(table).format_version >= 3 else ""
     where = "" if below is None else f" WHERE id < {below}"
     frame = spark.sql(f"SELECT *{extra} FROM {table}{where}")
     [[count, total, ids]] = frame.agg(F.count(F.lit(1)), F.sum(hashed(frame)), F.collect_list("id")).collect()
@@ -145,7 +146,7 @@ def judge(
 ) -> Verdict:
     """Compare with what was there before; nobody may have written since but compactors, and who is told of here.
     `failing` if storage was, or the catalog: Iceberg deletes what it wrote for nothing, but asks only once."""
-    after = look(compactor, spark, table, below=newcomers and newcomers.first)
+    after = look(compactor, spark, table, below=newcomers.first if newcomers else None)
     duplicated = sum((Counter({i: n for i, n in after.ids.items() if n > 1}) - before.ids).values())
     lost = sum((before.ids - after.ids).values())
     resurrected = len(after.ids.keys() - before.ids.keys())
@@ -218,13 +219,16 @@ def left(
     manifests, without = _manifests(java, metadata)
     beside = _beside(java, metadata, manifests)
     judged = of_writers_too and not failing
-    lease = compactor._store.lease(compactor._lake.table(table).uuid)
+    lease = compactor.application.store.lease(compactor.application.spark_catalog.table(table).uuid)
     return {
         "leftovers": len(data) + (len(beside) if judged else 0),
         "uploads": files.uploads(location),
-        "stuck": len(compactor.runs(table, open_only=True)) + (lease is not None and not lease.owner.gone),
+        "stuck": len(compactor.runs(table, open_only=True)) + (lease is not None and not is_gone(lease.owner)),
         "missing": len(referred - {_name(path) for path in stored}) + without,
-        "alarms": sum(f.signature == BROKEN for f in compactor._store.failures(compactor._lake.table(table).uuid)),
+        "alarms": sum(
+            f.signature == BROKEN
+            for f in compactor.application.store.failures(compactor.application.spark_catalog.table(table).uuid)
+        ),
         "orphans": 0 if judged else len(beside),
     }
 

@@ -16,8 +16,9 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.model.progress import STEPS
-from icepact.model.run import Status
+from icepact.model.status import Status
 from tests.chaos.judge import RECOVERIES, LocalFiles, Verdict, judge, look, recover
+from tests.support.compactors import short_compactor
 from tests.support.messy import equality_delete
 
 KIND = "kill"
@@ -97,11 +98,11 @@ def kill_once(
         raise RuntimeError(f"the driver failed by itself: {driven.err[-2000:]}")
     [*dead] = compactor.runs(table, open_only=True)
     recover(compactor, table, recovery)
-    record = compactor._store.run(dead[0].run_id) if dead else next(iter(compactor.runs(table)), None)
+    record = compactor.application.store.run(dead[0].run_id) if dead else next(iter(compactor.runs(table)), None)
     return Kill(
         how=how,
         recovery=recovery,
-        version=compactor._lake.table(table).format_version,
+        version=compactor.application.spark_catalog.table(table).format_version,
         hit=driven.hit,
         status=record.status.value if record else Status.NOTHING_TO_DO.value,
         verdict=judge(compactor, spark, table, before, LocalFiles()),
@@ -202,7 +203,7 @@ def kills(warehouse: Path, *, first: int, seed: int) -> Iterator[dict[str, Any]]
 
     Each trial is decided by the seed and its number; only what the clock does is its own.
     """
-    compactor = Compactor(warehouse=warehouse, short=True)
+    compactor = short_compactor(warehouse=warehouse)
     spark = compactor.spark
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     spark.sql("CREATE NAMESPACE IF NOT EXISTS kills")

@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from icepact import Compactor
 from tests.chaos.disks import At
 from tests.chaos.faults import told_of, tried
 from tests.chaos.judge import LocalFiles, Verdict, judge, left, look, missing, recover, untrue
@@ -20,6 +19,8 @@ from tests.chaos.ledger import COUNTED
 from tests.chaos.messes import TRIALS_PER_TABLE, MessyTable
 from tests.chaos.soak import ERRORS
 from tests.chaos.streaming import on_disk
+from tests.support.compactors import short_compactor
+from tests.support.java import jvm
 from tests.support.messy import load
 from tests.support.servers.trial import configuration
 
@@ -45,7 +46,7 @@ class OrphanTrials:
         }
         self._folder = folder
         self._config = configuration(folder, catalog)
-        self._compactor = Compactor(config=self._config, short=True)
+        self._compactor = short_compactor(config=self._config)
         self._compactor.spark.conf.set("spark.sql.shuffle.partitions", "2")
         self._compactor.spark.sql("CREATE NAMESPACE IF NOT EXISTS orphans")
         self._tables: dict[int, MessyTable] = {}
@@ -128,7 +129,7 @@ class OrphanTrials:
                 ended = record.status.value
                 wrong = untrue(compactor, table, record.run_id, record.status, [c.snapshot_id for c in record.landed])
                 verdict = replace(verdict, untrue=int(wrong))
-            compactor.forgive(table)
+            compactor.unblock(table)
         except ERRORS as raised:
             failed = told_of(raised)
         return {
@@ -149,7 +150,7 @@ class OrphanTrials:
             for path in some or found:
                 Path(path).unlink()
         else:
-            actions = self._compactor.spark._jvm.org.apache.iceberg.spark.actions.SparkActions
+            actions = jvm(self._compactor.spark).org.apache.iceberg.spark.actions.SparkActions
             older = datetime.now(UTC) + timedelta(days=1)
             action = actions.get(self._compactor.spark._jsparkSession).deleteOrphanFiles(java)
             action.olderThan(int(older.timestamp() * 1000)).execute()

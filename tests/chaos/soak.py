@@ -23,6 +23,7 @@ from icepact.model.errors import IcepactError
 from tests.chaos.judge import RECOVERIES, LocalFiles, left, recover
 from tests.chaos.kills import drive, random_kill
 from tests.chaos.writers import DAYS, World
+from tests.support.compactors import short_compactor
 from tests.support.later import clean_up_later
 
 KIND = "soak"
@@ -41,7 +42,7 @@ class Soak:
         self._seed = seed
         self._folder = folder
         self._warehouse = folder / "warehouse"
-        self._compactor = Compactor(warehouse=self._warehouse, short=True)
+        self._compactor = short_compactor(warehouse=self._warehouse)
         self._writers = Compactor(warehouse=self._warehouse)
         alone = folder / "alone.yaml"
         folder.mkdir(parents=True, exist_ok=True)
@@ -132,17 +133,16 @@ class Soak:
 
     def _compete(self, world: World, dice: random.Random, others: Counter[str]) -> None:
         """Another compactor, once."""
-        name, call = dice.choice(
-            [
-                ("spark: data files", lambda: self._rewrite_data_files(world, dice.randrange(DAYS))),
-                ("spark: data files", lambda: self._rewrite_data_files(world, dice.randrange(DAYS))),
-                ("spark: position deletes", lambda: self._procedure(world, "rewrite_position_delete_files", _ALL)),
-                ("spark: manifests", lambda: self._procedure(world, "rewrite_manifests")),
-                ("icepact", lambda: self._others.compact(world.name, **_options(dice)).status.value),
-                ("icepact", lambda: self._others.compact(world.name, **_options(dice)).status.value),
-                ("icepact", lambda: self._others.compact(world.name, **_options(dice)).status.value),
-            ]
-        )
+        rivals: list[tuple[str, Callable[[], str | None]]] = [
+            ("spark: data files", lambda: self._rewrite_data_files(world, dice.randrange(DAYS))),
+            ("spark: data files", lambda: self._rewrite_data_files(world, dice.randrange(DAYS))),
+            ("spark: position deletes", lambda: self._procedure(world, "rewrite_position_delete_files", _ALL)),
+            ("spark: manifests", lambda: self._procedure(world, "rewrite_manifests")),
+            ("icepact", lambda: self._others.compact(world.name, **_options(dice)).status.value),
+            ("icepact", lambda: self._others.compact(world.name, **_options(dice)).status.value),
+            ("icepact", lambda: self._others.compact(world.name, **_options(dice)).status.value),
+        ]
+        name, call = dice.choice(rivals)
         try:
             ended = call() or "done"
         except ERRORS as error:
@@ -179,7 +179,7 @@ class Soak:
         for name in ("stuck", "alarms"):
             told[name] += others[name]
         for compactor in (self._compactor, self._others):
-            compactor.forgive(world.name)
+            compactor.unblock(world.name)
         clean = not failed and not any(told[name] for name in told if name not in ("rows", "orphans"))
         return {**told, "failed": failed, "clean": clean}
 

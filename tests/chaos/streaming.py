@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from tests.support.java import java_array, jvm
 from tests.support.messy import load
 from tests.support.servers.s3 import S3Server
 
@@ -66,7 +67,7 @@ class Stream:
         self._table = table
         self._dice = dice
         self._put = put
-        self._iceberg: Any = spark._jvm.org.apache.iceberg
+        self._iceberg: Any = jvm(spark).org.apache.iceberg
 
     @property
     def java(self) -> Any:
@@ -113,8 +114,7 @@ class Stream:
 
     def _delete(self, java: Any, column: Column, keys: Sequence[Any], partition: str | None) -> Any:
         path, size = self._written(java, "eq", [column], [{column.id: key} for key in keys])
-        ids = self._spark.sparkContext._gateway.new_array(self._spark._jvm.int, 1)
-        ids[0] = column.id
+        ids = java_array(self._spark, jvm(self._spark).int, [column.id])
         builder = (
             self._iceberg.FileMetadata.deleteFileBuilder(_spec(java, partition))
             .ofEqualityDeletes(ids)

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from icepact import Compactor
-from icepact.model.run import Owner, Status, this_process
+from icepact.model.run import Owner
+from icepact.model.status import Status
+from icepact.record.process import this_process
+from icepact.record.sql import SqlStore
 from tests.chaos.disks import WAYS, At, Disk, DiskTrials, small_disk
 from tests.chaos.faults import Shore, shore_of
 from tests.chaos.judge import LocalFiles, judge, look
 from tests.chaos.kills import add_mess, make_table
+from tests.support.compactors import short_compactor
 from tests.support.servers.faulty import Fault, Rates
 from tests.support.servers.rest import RestCatalog
 
@@ -74,7 +77,7 @@ def test_a_disk_that_fails(disk: Disk, tmp_path: Path, way: str, step: str, told
 def test_a_full_disk_is_recovered_with_the_tool(disk: Disk) -> None:
     """Tables, catalog and records are on one disk. A run that finds it full leaves nothing; what a dead one left can be
     deleted although nothing can be written down."""
-    compactor = Compactor(warehouse=disk.path / "recovered", short=True)
+    compactor = short_compactor(warehouse=disk.path / "recovered")
     compactor.spark.sql("CREATE NAMESPACE disks")
     make_table(compactor.spark, "disks.t", 2)
     add_mess(compactor.spark, "disks.t", 0)
@@ -88,12 +91,14 @@ def test_a_full_disk_is_recovered_with_the_tool(disk: Disk) -> None:
 
         dead = replace(compactor.runs("disks.t")[0], run_id="dead", status=Status.RUNNING, owner=_gone())
         disk.free()
-        compactor._store.begin(replace(dead, folder=str(folders / "icepact-dead")))
+        compactor.application.store.begin(replace(dead, folder=str(folders / "icepact-dead")))
         (folders / "icepact-dead").mkdir()
         (folders / "icepact-dead/left.parquet").write_bytes(bytes(2_000_000))
-        compactor._store.close()  # whoever comes next does not even find room for what reading needs
+        store = compactor.application.store
+        assert isinstance(store, SqlStore)
+        store.close()  # whoever comes next does not even find room for what reading needs
         disk.fill(0)
-        later = Compactor(warehouse=disk.path / "recovered", short=True)
+        later = short_compactor(warehouse=disk.path / "recovered")
         assert [run.run_id for run in later.runs("disks.t", open_only=True)] == ["dead"]
         [swept] = [entry for entry in later.cleanup("disks.t", delete=True) if entry.run_id == "dead"]
         assert (swept.deleted, swept.bytes, swept.status) == (True, 2_000_000, "abandoned")

@@ -20,6 +20,7 @@ from icepact import Compactor
 from tests.chaos.faults import tried
 from tests.chaos.judge import RECOVERIES, LocalFiles, judge, look, recover
 from tests.chaos.kills import PARTITIONS, add_rows, end_of, make_table, start_driver
+from tests.support.compactors import short_compactor
 from tests.support.servers.cluster import SparkCluster
 
 WORKER = "worker"
@@ -162,7 +163,7 @@ def executor_trial(
 
 def worker_trials(warehouse: Path, *, first: int, seed: int) -> Iterator[dict[str, Any]]:
     """Trials without end, in local mode."""
-    compactor = Compactor(warehouse=warehouse, short=True)
+    compactor = short_compactor(warehouse=warehouse)
     compactor.spark.conf.set("spark.sql.shuffle.partitions", "2")
     compactor.spark.sql("CREATE NAMESPACE IF NOT EXISTS workers")
     number = first
@@ -179,7 +180,7 @@ def executor_trials(
     warehouse: Path, cluster: SparkCluster, folder: Path, *, first: int, seed: int
 ) -> Iterator[dict[str, Any]]:
     """Trials without end, on a cluster."""
-    compactor = Compactor(warehouse=warehouse, short=True)
+    compactor = short_compactor(warehouse=warehouse)
     compactor.spark.conf.set("spark.sql.shuffle.partitions", "2")
     compactor.spark.sql("CREATE NAMESPACE IF NOT EXISTS workers")
     number = first

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from tests.chaos.streaming import Column, Row, Stream
+from tests.support.java import jvm
 
 DAYS = 3
 MOST_ROWS = 4000
@@ -313,7 +314,7 @@ class World:
     def _add_column(self) -> Change:
         name, kind = f"c{self._new_text()}", self._dice.choice(sorted(_SPARK))
         default = self._value(kind) if self._version >= 3 and self._dice.random() < 0.5 else None
-        iceberg: Any = self._spark._jvm.org.apache.iceberg
+        iceberg: Any = jvm(self._spark).org.apache.iceberg
         java_type = iceberg.types.Types.fromPrimitiveString(kind)
 
         def commit() -> None:
@@ -339,7 +340,7 @@ class World:
         return self._of_schema(lambda: self._stream.java.updateSchema().renameColumn(column.name, name).commit())
 
     def _widen(self, column: Column) -> Change:
-        long = self._spark._jvm.org.apache.iceberg.types.Types.fromPrimitiveString("long")
+        long = jvm(self._spark).org.apache.iceberg.types.Types.fromPrimitiveString("long")
         return self._of_schema(lambda: self._stream.java.updateSchema().updateColumn(column.name, long).commit())
 
     def _of_schema(self, commit: Callable[[], object], effect: Callable[[], object] = lambda: None) -> Change:

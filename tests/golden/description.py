@@ -22,9 +22,10 @@ from typing import Any
 
 import yaml
 
+from icepact.model.files import DataFile, DeleteFile, DeleteKind, Partition
 from icepact.model.policy import Policy
-from icepact.model.sizes import parse_size
-from icepact.model.table import DataFile, DeleteFile, DeleteKind, LastRun, Partition, TableState
+from icepact.model.snapshot import LastRun, PinnedFiles
+from icepact.policy.units import parse_size
 from tests.support.states import BY_DAY, BY_REGION, attach, data_file, delete_file, make_policy, make_state
 
 _FILES = re.compile(r"(?P<count>\d+) x (?P<size>\S+?)(, (?P<rows>\d+) rows)?(, in snapshot (?P<number>\d+))?")
@@ -34,7 +35,7 @@ _DELETE = re.compile(
 )
 
 
-def read_case(path: Path) -> tuple[TableState, Policy]:
+def read_case(path: Path) -> tuple[PinnedFiles, Policy]:
     """The table and the policy that a case describes."""
     case = yaml.safe_load(path.read_text())
     unknown = set(case) - {"policy", "partitions", "deletes", "last_run", "live_twice"}

@@ -5,9 +5,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from icepact import Compactor
-from icepact.iceberg import java
+from icepact.iceberg.java import bridge as java
 from icepact.model.errors import IcepactError
+from tests.support.compactors import short_compactor
 from tests.support.servers.process import LOOPBACK
 from tests.support.servers.rest import RestCatalog
 from tests.support.servers.s3 import S3Server
@@ -22,9 +22,9 @@ def test_every_trouble_is_one_line(
 ) -> None:
     for name in ("AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(java, "LOOKS", 1)
+    monkeypatch.setattr(java, "READ_ATTEMPTS", 1)
     right = {**rest_catalog.properties, "s3.retry.num-retries": "0"}
-    maker = Compactor(config=configuration(tmp_path / "right", right), short=True)
+    maker = short_compactor(config=configuration(tmp_path / "right", right))
     maker.spark.sql(f"CREATE NAMESPACE {table.split('.')[0]}")
     make_messy(maker.spark, table, version=2)
     port = urlsplit(s3_server.endpoint).port
@@ -45,7 +45,7 @@ def test_every_trouble_is_one_line(
     ]
     told = []
     for number, (meaning, changes) in enumerate(troubles):
-        bad = Compactor(config=configuration(tmp_path / str(number), {**right, **changes}), short=True)
+        bad = short_compactor(config=configuration(tmp_path / str(number), {**right, **changes}))
         with pytest.raises(IcepactError) as error:
             bad.health(table)
         told.append((meaning, str(error.value)))

@@ -5,16 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from icepact import Compactor
-from icepact.iceberg.leftovers import run_folder
-from icepact.model.run import RunRecord, Status
+from icepact.iceberg.commit.run_files import run_folder
+from icepact.model.run import RunRecord
+from icepact.model.status import Status
+from tests.support.compactors import short_compactor
 from tests.support.servers.rest import RestCatalog
 from tests.support.servers.trial import configuration, try_out
 
 
 @pytest.mark.parametrize(("version", "method"), [(2, "assemble"), (3, "assemble"), (3, "spark")])
 def test_compaction(rest_catalog: RestCatalog, table: str, tmp_path: Path, version: int, method: str) -> None:
-    compactor = Compactor(config=configuration(tmp_path, rest_catalog.properties), short=True)
+    compactor = short_compactor(config=configuration(tmp_path, rest_catalog.properties))
 
     trial = try_out(compactor, table, version=version, method=method)
 
@@ -28,16 +29,16 @@ def test_compaction(rest_catalog: RestCatalog, table: str, tmp_path: Path, versi
 
 def test_uploads_of_a_dead_run_are_aborted(rest_catalog: RestCatalog, table: str, tmp_path: Path) -> None:
     """Exactly those: another upload to the same table stays."""
-    compactor = Compactor(config=configuration(tmp_path, rest_catalog.properties), short=True)
+    compactor = short_compactor(config=configuration(tmp_path, rest_catalog.properties))
     try_out(compactor, table, version=2)
-    java_table = compactor._lake.table(table)
+    java_table = compactor.application.spark_catalog.table(table)
     run_id = f"dead-{table}"
     folder = run_folder(java_table, run_id)
     assert folder is not None
-    compactor._store.begin(
+    compactor.application.store.begin(
         RunRecord(
             run_id=run_id,
-            catalog=compactor._lake.catalog,
+            catalog=compactor.application.spark_catalog.catalog,
             table=table,
             branch="main",
             status=Status.RUNNING,

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from icepact import Compactor
 from icepact.commit import protocol
 from icepact.entrypoints.cli.main import _guarded
-from icepact.iceberg import java
+from icepact.iceberg.java import bridge as java
 from icepact.model.errors import CatalogUnusable
-from icepact.model.run import Status
+from icepact.model.status import Status
+from tests.support.compactors import short_compactor
 from tests.support.oracle import seen
 from tests.support.servers import silenced
 from tests.support.servers.postgres import Postgres
@@ -40,9 +40,9 @@ def line(rest_catalog: RestCatalog) -> Iterator[Line]:
 def test_over_rest(
     rest_catalog: RestCatalog, line: Line, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(java, "LOOKS", 1)
+    monkeypatch.setattr(java, "READ_ATTEMPTS", 1)
     monkeypatch.setattr(protocol, "FIRST_WAIT", 0.0)
-    maker = Compactor(config=configuration(tmp_path / "maker", rest_catalog.properties), short=True)
+    maker = short_compactor(config=configuration(tmp_path / "maker", rest_catalog.properties))
     maker.spark.sql(f"CREATE NAMESPACE {table.split('.')[0]}")
     make_messy(maker.spark, table, version=2)
     before = seen(maker.spark, table)
@@ -65,7 +65,9 @@ def test_over_rest(
 
     line.swallowed = 0
     line.rule = lambda asked: asked.startswith(commit) and not line.swallowed
-    assert over.rollback(table, dead.run_id) == over._lake.table(table).parent_of(found.snapshots[-1])
+    assert over.rollback(table, dead.run_id) == over.application.spark_catalog.table(table).parent_of(
+        found.snapshots[-1]
+    )
     assert line.swallowed == 1
     assert seen(maker.spark, table) == before
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from icepact import Compactor
 from icepact.execute.assemble import task
-from icepact.execute.assemble.work import Compared, InputFile, UnitReport, UnitWork
+from icepact.execute.assemble.messages import Compared, InputFile, UnitReport, UnitWork
 from icepact.execute.storage.base import KIB
 from icepact.execute.storage.s3_sink import S3Sink
 from icepact.execute.storage.s3_source import S3Object
 from tests.support.checks import keeps_rows
+from tests.support.compactors import short_compactor
 from tests.support.kernel import COPY, Kernel, column, given, rows_of, stored, struct
 from tests.support.servers.rest import RestCatalog
 from tests.support.servers.s3 import S3Server
@@ -35,7 +35,7 @@ def test_the_store_copies(rest_catalog: RestCatalog, table: str, tmp_path: Path,
     On version 3 row ids are added to every row group: they travel, and nothing else. Three places of what was copied
     are looked at, here and in the input, up to 64 KiB each.
     """
-    compactor = Compactor(config=configuration(tmp_path, rest_catalog.properties), short=True)
+    compactor = short_compactor(config=configuration(tmp_path, rest_catalog.properties))
     spark = compactor.spark
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {table.split('.')[0]}")
     create(spark, table, "id bigint, noise double", version=version)
@@ -47,10 +47,10 @@ def test_the_store_copies(rest_catalog: RestCatalog, table: str, tmp_path: Path,
     moved = outcome.bytes_before
     assert moved > FILES * 10_000_000
     assert (dict(outcome.methods), outcome.files_after) == ({"assemble": 1}, 1)
-    assert outcome.copied_bytes > 0.98 * moved
+    assert outcome.effort.copied_bytes > 0.98 * moved
     looked_at = 2 * (FILES // 4)
-    assert outcome.transferred_bytes <= 0.01 * moved + looked_at * 64 * KIB
-    assert outcome.requests <= 2.5 * FILES + looked_at
+    assert outcome.effort.transferred_bytes <= 0.01 * moved + looked_at * 64 * KIB
+    assert outcome.effort.requests <= 2.5 * FILES + looked_at
     assert rest_catalog.s3.unfinished_uploads() == set()
 
 
@@ -99,8 +99,8 @@ def test_a_column_in_another_form_travels_and_no_other(
     tables = [rows_of({ID: some, stored(2, "n", pa.int32()): steps}) for some in noise]
     report = assembled(s3_server, kernel, f"widened-{place}", tables, row_group_size=rows)
     assert report.failed is None
-    assert report.copied_bytes > 48_000_000
-    assert report.transferred_bytes < share * report.copied_bytes
+    assert report.effort.copied_bytes > 48_000_000
+    assert report.effort.transferred_bytes < share * report.effort.copied_bytes
     [written] = report.outputs
     key = written.path.removeprefix(f"s3://{s3_server.bucket}/")
     data = s3_server.client.get_object(Bucket=s3_server.bucket, Key=key)["Body"].read()
@@ -113,11 +113,11 @@ def test_copies_inside_the_store_are_looked_at(s3_server: S3Server, tmp_path: Pa
     """At one place of two inputs, there and here; or all of them."""
     reports = {how: unit(s3_server, tmp_path, how.value, how) for how in Compared}
     plain, default, full = (reports[how] for how in (Compared.NOTHING, Compared.SAMPLE, Compared.ALL))
-    assert plain.copied_bytes > 18_000_000
-    assert default.requests - plain.requests == 2
-    assert 0 < default.transferred_bytes - plain.transferred_bytes <= 2 * 64 * KIB
-    assert full.transferred_bytes - plain.transferred_bytes == 2 * full.copied_bytes
-    assert {report.write_requests for report in reports.values()} == {plain.write_requests}
+    assert plain.effort.copied_bytes > 18_000_000
+    assert default.effort.requests - plain.effort.requests == 2
+    assert 0 < default.effort.transferred_bytes - plain.effort.transferred_bytes <= 2 * 64 * KIB
+    assert full.effort.transferred_bytes - plain.effort.transferred_bytes == 2 * full.effort.copied_bytes
+    assert {report.effort.write_requests for report in reports.values()} == {plain.effort.write_requests}
 
 
 @pytest.mark.parametrize("how", Compared)

@@ -28,7 +28,7 @@ from icepact.execute.storage.s3_client import client_for
 from icepact.execute.storage.s3_limits import LEAST_PART, Limits
 from icepact.execute.storage.s3_settings import connection_of
 from tests.support.servers.s3 import S3Server
-from tests.unit.test_storage_verbs import Append, Copy, GoOn, Verb, carry_out, noise, verbs
+from tests.unit.execute.storage.test_verbs import Append, Copy, GoOn, Verb, carry_out, noise, verbs
 
 LARGE = 9_000_000
 _names = itertools.count(1)
@@ -215,7 +215,7 @@ def test_files_spliced_into_one_stay_in_the_store(storage: Storage, s3_server: S
     contents = [noise(LARGE, seed) for seed in range(16)]
     sources = [storage.open(put(s3_server, f"{folder}/in-{n}", content), LARGE) for n, content in enumerate(contents)]
     sink = storage.create(f"{folder}/out")
-    assert sink.splices
+    assert sink.copies_server_side
     for source in sources:
         source.tail(8)
         sink.copy(source, 0, 4_000_000)

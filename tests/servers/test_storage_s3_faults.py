@@ -26,7 +26,7 @@ from icepact.execute.storage.base import (
 )
 from icepact.execute.storage.open import storage_for
 from tests.support.servers.s3 import S3Server
-from tests.unit.test_storage_verbs import noise
+from tests.unit.execute.storage.test_verbs import noise
 
 LARGE = 9_000_000
 _names = itertools.count(1)
@@ -97,7 +97,8 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def _serve(self) -> None:
-        gate: Gate = self.server.gate  # type: ignore[attr-defined]
+        server: Any = self.server
+        gate: Gate = server.gate
         gate.under_way.add(threading.get_ident())
         try:
             self._pass_on(gate)
@@ -144,10 +145,10 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def gate(s3_server: S3Server) -> Iterator[Gate]:
     """A gate that lets everything through, until it is given a rule."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     gate = Gate(s3_server, server.server_port)
-    server.gate = gate  # type: ignore[attr-defined]
+    server.gate = gate
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     yield gate
@@ -249,12 +250,12 @@ def test_a_store_that_copies_no_parts_is_streamed_to_from_then_on(gate: Gate, fo
     gate.rule = only("UploadPartCopy", refusal)
     storage = gate.storage
     sink, expected = spliced(gate, folder, storage)
-    assert not sink.splices
+    assert not sink.copies_server_side
     sink.close()
     assert gate.server.content(f"{folder}/out") == expected
     assert gate.kinds().count("UploadPartCopy") == 1
     assert storage.traffic.bytes_copied == 0
-    assert not gate.storage.create(f"{folder}/next").splices
+    assert not gate.storage.create(f"{folder}/next").copies_server_side
 
 
 def test_copies_that_are_refused_later_are_sent_as_they_are(gate: Gate, folder: str) -> None:
@@ -266,7 +267,7 @@ def test_copies_that_are_refused_later_are_sent_as_they_are(gate: Gate, folder: 
     assert gate.server.content(f"{folder}/out") == expected
     assert storage.traffic.bytes_copied == LARGE
     assert storage.traffic.bytes_written == 2 * LARGE + 6
-    assert not gate.storage.create(f"{folder}/next").splices
+    assert not gate.storage.create(f"{folder}/next").copies_server_side
 
 
 def test_other_failures_of_a_copy_are_no_reason_to_stream(gate: Gate, folder: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from icepact import Compactor
+from tests.support.compactors import short_compactor
 from tests.support.servers.proxy import Handing, Request, VendingCatalog
 from tests.support.servers.trial import configuration, try_out
 from tests.support.tables import create
@@ -24,7 +25,7 @@ def written(folder: Path) -> bytes:
 
 
 def test_compaction_leaves_no_secret_anywhere(vending_catalog: VendingCatalog, table: str, tmp_path: Path) -> None:
-    compactor = Compactor(config=configuration(tmp_path, vending_catalog.properties), short=True)
+    compactor = short_compactor(config=configuration(tmp_path, vending_catalog.properties))
     before = vending_catalog.requests.copy()
 
     trial = try_out(compactor, table, version=VERSIONS[vending_catalog.handing])
@@ -53,7 +54,7 @@ def test_keys_that_the_store_refuses_are_not_repeated(
 ) -> None:
     """The catalog lets us in, the store does not."""
     config = configuration(tmp_path, vending_catalog.properties)
-    spark = Compactor(config=config, short=True).spark
+    spark = short_compactor(config=config).spark
     spark.sql(f"CREATE NAMESPACE {table.split('.')[0]}")
     create(spark, table, "id bigint")
     spark.range(0, 60, 1, 6).writeTo(table).append()

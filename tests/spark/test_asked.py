@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from icepact import Compactor
 from icepact.model.errors import BadInput
 from icepact.model.outcome import Outcome
-from icepact.model.run import Status
+from icepact.model.status import Status
 from tests.support.oracle import data_files, seen
 from tests.support.tables import create
 

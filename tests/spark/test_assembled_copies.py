@@ -18,7 +18,7 @@ def test_as_much_is_compared_as_the_policy_says(compactor: Compactor, spark: Spa
         rows.writeTo(table).append()
         done[proof] = rewritten(compactor, table, "copy", copied=2, encoded=0, verify=proof)
 
-    copied, plain = done["off"].copied_bytes, done["off"].transferred_bytes
-    assert {outcome.copied_bytes for outcome in done.values()} == {copied}
-    assert done["full"].transferred_bytes - plain == 2 * copied
-    assert 0 < done["footers"].transferred_bytes - plain < copied
+    copied, plain = done["off"].effort.copied_bytes, done["off"].effort.transferred_bytes
+    assert {outcome.effort.copied_bytes for outcome in done.values()} == {copied}
+    assert done["full"].effort.transferred_bytes - plain == 2 * copied
+    assert 0 < done["footers"].effort.transferred_bytes - plain < copied

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.execute.parquet.bloom import hashes, may_contain
-from icepact.execute.parquet.input import Input, Memory
+from icepact.execute.parquet.input import Input, MemorySource
 from icepact.execute.parquet.layout import CODECS, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY
 from tests.support.manifests import described
 from tests.support.messy import equality_delete
@@ -62,7 +62,7 @@ def found(paths: list[str]) -> set[bytes]:
     for path in paths:
         data = Path(path).read_bytes()
         remembered |= {secret for secrets in SECRETS.values() for secret in secrets if secret in data}
-        stored = Input(Memory(data))
+        stored = Input(MemorySource(data))
         for place, leaf in enumerate(stored.footer.leaves):
             secrets = SECRETS.get(leaf.path[0].decode(), ())
             for group in stored.footer.row_groups:
@@ -78,7 +78,7 @@ def found(paths: list[str]) -> set[bytes]:
 
 def encodings(path: str, group: int) -> dict[str, set[int]]:
     """How the columns of a row group are encoded, levels aside."""
-    footer = Input(Memory(Path(path).read_bytes())).footer
+    footer = Input(MemorySource(Path(path).read_bytes())).footer
     chunks = zip(footer.leaves, footer.row_groups[group].chunks, strict=True)
     assert {chunk.codec for chunk in footer.row_groups[group].chunks} == {CODECS["uncompressed"]}
     return {leaf.path[-1].decode(): set(chunk.data_encodings or ()) for leaf, chunk in chunks}

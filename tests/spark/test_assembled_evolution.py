@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.execute.parquet.layout import INT64, OPTIONAL, REQUIRED
+from tests.support.java import jvm
 from tests.support.messy import load
 from tests.support.oracle import LINEAGE, data_files
 from tests.support.tables import create
@@ -59,7 +60,8 @@ def test_changes_that_need_no_decoding(compactor: Compactor, spark: SparkSession
         spark.sql(f"ALTER TABLE {table} {change}")
     made_up = {"head", "extra"}
     if version == 3:
-        types, literal = spark._jvm.org.apache.iceberg.types.Types, spark._jvm.org.apache.iceberg.expressions.Literal
+        iceberg = jvm(spark).org.apache.iceberg
+        types, literal = iceberg.types.Types, iceberg.expressions.Literal
         java = load(spark, f"local.{table}").updateSchema()
         java.addColumn("level", types.IntegerType.get(), None, literal.of(5)).moveFirst("level")
         java.addColumn("word", types.StringType.get(), None, literal.of("old")).commit()
@@ -69,7 +71,7 @@ def test_changes_that_need_no_decoding(compactor: Compactor, spark: SparkSession
 
     outcome = rewritten(compactor, table, "copy", lineage=version == 3, copied=10, encoded=0)
 
-    assert outcome.encoded_bytes == column_bytes(spark, table, made_up)
+    assert outcome.effort.encoded_bytes == column_bytes(spark, table, made_up)
     [path] = data_files(spark, table)
     assert [child.name.decode() for child in footer(path).schema.children] == [
         *(["level"] if version == 3 else []),
@@ -112,9 +114,9 @@ def test_a_column_that_is_required_where_it_exists(compactor: Compactor, spark: 
 
     outcome = rewritten(compactor, table, "copy", lineage=True, copied=2, mixed=3, encoded=0)
 
-    assert outcome.encoded_bytes == column_bytes(spark, table, {"level", *LINEAGE})
+    assert outcome.effort.encoded_bytes == column_bytes(spark, table, {"level", *LINEAGE})
     [group] = outcome.groups
-    assert 0.95 < group.copied_bytes / group.planned_copied_bytes < 1
+    assert 0.95 < group.effort.copied_bytes / group.planned_copied_bytes < 1
     [path] = data_files(spark, table)
     assert {row["level"] for row in pq.read_table(path.removeprefix("file:")).to_pylist()} == {None, 7}
 
@@ -208,7 +210,7 @@ def test_files_without_ids(
 
     outcome = rewritten(compactor, table, "copy", copied=5, encoded=0)
 
-    assert outcome.encoded_bytes == column_bytes(spark, table, encoded)
+    assert outcome.effort.encoded_bytes == column_bytes(spark, table, encoded)
 
     assert [tuple(row) for row in spark.sql(shown).collect()] == before
     [path] = data_files(spark, table)
@@ -280,7 +282,7 @@ def test_partition_column_that_is_not_in_the_files(
     outcome = rewritten(compactor, table, "copy", copied=15, encoded=0)
 
     assert outcome.files_after == 3
-    assert outcome.encoded_bytes == column_bytes(spark, table, {"kind", "day"})
+    assert outcome.effort.encoded_bytes == column_bytes(spark, table, {"kind", "day"})
     plain = pa.concat_tables([pq.ParquetFile(path).read() for path in data_files(spark, table)])
     assert {(row["kind"], str(row["day"])) for row in plain.to_pylist()} == {
         (kind, "2026-01-01") for kind in (None, "a/b", "é")

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from icepact import Compactor
 from icepact.execute.rewriters import assemble
 from icepact.model.outcome import Outcome
-from icepact.model.run import Status
+from icepact.model.status import Status
 from tests.support.checks import keeps_rows
 from tests.support.messy import equality_delete, load
 from tests.support.oracle import data_files, delete_files, seen
@@ -24,7 +24,7 @@ def fallen_back(compactor: Compactor, table: str) -> str:
     """Compact by assembling, and see that another method did it; returns why."""
     outcome = keeps_rows(compactor, table, **WAYS["copy"])
     assert outcome.methods == {"spark": 1}
-    assert outcome.copied_bytes == 0
+    assert outcome.effort.copied_bytes == 0
     [group] = outcome.groups
     assert group.method == "spark"
     return group.method_reason

@@ -1,7 +1,7 @@
 """Who reads what was assembled: every reader sees the same rows, and reads as little as it did before."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import duckdb
@@ -12,6 +12,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import DataFrame, SparkSession
 
 from icepact import Compactor
+from tests.support.java import jvm
 from tests.support.manifests import manifests_agree
 from tests.support.messy import load
 from tests.support.oracle import data_files
@@ -112,7 +113,9 @@ def test_readers_agree(compactor: Compactor, spark: SparkSession, namespace: str
     assert listed(
         pa.concat_tables([pq.ParquetFile(path, page_checksum_verification=True).read() for path in paths])
     ) == (before)
-    assert listed(duckdb.sql(f"SELECT * FROM read_parquet({paths})").to_arrow_table()) == before
+    in_duckdb = duckdb.sql(f"SELECT * FROM read_parquet({paths})")
+    assert in_duckdb is not None
+    assert listed(in_duckdb.to_arrow_table()) == before
     assert listed(spark.read.parquet(*paths).toArrow()) == before
     manifests_agree(spark, table)
 
@@ -168,10 +171,10 @@ def test_bloom_filters(compactor: Compactor, spark: SparkSession, namespace: str
     rewritten(compactor, table, way, copied=10 if way == "copy" else 0, encoded=0 if way == "copy" else 1)
 
     [path] = data_files(spark, table)
-    iceberg = spark._jvm.org.apache.iceberg
+    iceberg = jvm(spark).org.apache.iceberg
     expressions, parquet = iceberg.expressions.Expressions, iceberg.parquet
     schema = load(spark, f"local.{table}").schema()
-    hadoop, stored = spark._jvm.org.apache.hadoop, iceberg.shaded.org.apache.parquet.hadoop
+    hadoop, stored = jvm(spark).org.apache.hadoop, iceberg.shaded.org.apache.parquet.hadoop
     place = stored.util.HadoopInputFile.fromPath(hadoop.fs.Path(path), hadoop.conf.Configuration())
     reader = stored.ParquetFileReader.open(place)
     try:
@@ -179,19 +182,20 @@ def test_bloom_filters(compactor: Compactor, spark: SparkSession, namespace: str
         for name, absent, present in (("code", 201, 200), ("word", "w201", "w200")):
             for value, found in ((absent, False), (present, True)):
                 test = expressions.equal(name, value)
+                judges: list[tuple[Any, Callable[[Any], list[Any]]]] = [
+                    (
+                        parquet.ParquetBloomRowGroupFilter(schema, test),
+                        lambda g: [reader.getBloomFilterDataReader(g)],
+                    ),
+                    (parquet.ParquetMetricsRowGroupFilter(schema, test), lambda g: []),
+                    (
+                        parquet.ParquetDictionaryRowGroupFilter(schema, test),
+                        lambda g: [reader.getDictionaryReader(g)],
+                    ),
+                ]
                 blooms, bounds, words = (
                     [judge.shouldRead(fields, group, *more(group)) for group in reader.getRowGroups()]
-                    for judge, more in (
-                        (
-                            parquet.ParquetBloomRowGroupFilter(schema, test),
-                            lambda g: [reader.getBloomFilterDataReader(g)],
-                        ),
-                        (parquet.ParquetMetricsRowGroupFilter(schema, test), lambda g: []),
-                        (
-                            parquet.ParquetDictionaryRowGroupFilter(schema, test),
-                            lambda g: [reader.getDictionaryReader(g)],
-                        ),
-                    )
+                    for judge, more in judges
                 )
                 assert (sum(blooms), any(bounds), any(words)) == (int(found), True, True), (name, value)
     finally:

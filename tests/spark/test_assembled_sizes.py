@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
-from icepact.execute.assemble.work import UnitWork
-from icepact.execute.parquet.input import Input, Memory
+from icepact.execute.assemble.messages import UnitWork
+from icepact.execute.parquet.input import Input, MemorySource
 from icepact.execute.parquet.layout import PLAIN, RLE_DICTIONARY
 from icepact.execute.rewriters import assemble as assemble_rewriter
 from icepact.execute.rewriters.assemble import _packed
@@ -80,7 +80,7 @@ def test_encoding_outgrows_the_largest_size(compactor: Compactor, spark: SparkSe
     assert 200 * KB < sum(Path(path).stat().st_size for path in data_files(spark, table)) < 300 * KB
     limits = {"target_file_size": 300 * KB, "max_file_size": 310 * KB, "row_group_size": 20 * KB}
 
-    asked = {"codec": "uncompressed", "recode": True, **limits}
+    asked: dict[str, Any] = {"codec": "uncompressed", "recode": True, **limits}
     outcome = rewritten(compactor, table, "encode", copied=0, settles=False, **asked)
 
     sizes = [Path(path).stat().st_size for path in data_files(spark, table)]
@@ -119,10 +119,10 @@ def test_codec_of_the_table(compactor: Compactor, spark: SparkSession, namespace
         )
         spark.sql(f"ALTER TABLE {table} CREATE BRANCH {name}")
         outcome = compactor.compact(table, method="assemble", branch=name, compression_level=option)
-        assert (outcome.copied_bytes, dict(outcome.methods)) == (0, {"assemble": 1})
+        assert (outcome.effort.copied_bytes, dict(outcome.methods)) == (0, {"assemble": 1})
         [path] = data_files(spark, table, branch=name)
         assert codecs([path]) == {"ZSTD"}
-        sizes[name] = outcome.encoded_bytes
+        sizes[name] = outcome.effort.encoded_bytes
     assert sizes["high"] < sizes["low"]
     assert sizes["asked"] == sizes["high"]
 
@@ -141,7 +141,7 @@ def test_codec_by_any_method(compactor: Compactor, spark: SparkSession, namespac
 
 def pages(path: str, column: int) -> list[int]:
     """First rows of the pages of a column in the first row group."""
-    stored = Input(Memory(Path(path).read_bytes()))
+    stored = Input(MemorySource(Path(path).read_bytes()))
     found = stored.pages(0, column)
     assert found is not None
     return [location[3] for location in found[1]]
@@ -191,7 +191,8 @@ def test_a_single_unit_uses_the_cores_that_would_be_idle(
 
     monkeypatch.setattr(assemble_rewriter, "_packed", packed)
     table = table_of(spark, namespace)
-    for options in ({}, {"parallelism": 1}):
+    limits: list[dict[str, Any]] = [{}, {"parallelism": 1}]
+    for options in limits:
         append(spark, table, 4000, files=4)
         rewritten(compactor, table, "encode", min_input_files=2, **options)
     assert lanes == [min(spark.sparkContext.defaultParallelism, 4), 1]

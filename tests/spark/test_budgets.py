@@ -9,12 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
-from icepact.maintain.warm import is_first
-from icepact.model.budget import Limit, Resource
+from icepact.economics.overhead import learned_overhead
+from icepact.maintain.first_run import is_first
+from icepact.model.effort import Estimate
+from icepact.model.limits import Limit, Resource
 from icepact.model.outcome import Outcome
-from icepact.model.overhead import learned_overhead
 from icepact.model.plan import Plan
-from icepact.model.run import Status
+from icepact.model.status import Status
 from tests.support.oracle import data_files
 
 DAYS = 6
@@ -45,9 +46,12 @@ def complete(spark: SparkSession, table: str) -> list[str]:
 
 def dear(plan: Plan, money: float, limit: float) -> Plan:
     """The plan as if each group cost so much and work were a thousand times as slow as predicted."""
-    steps = tuple(replace(s, cost=replace(s.cost, money=money, seconds=s.cost.seconds / 1000)) for s in plan.steps)
+    steps = []
+    for step in plan.steps:
+        seconds = step.cost.seconds.each(lambda predicted: predicted / 1000)
+        steps.append(replace(step, cost=replace(step.cost, money=Estimate(likely=money), seconds=seconds)))
     budget = (Limit(resource=Resource.MONEY, amount=limit, name="max_cost 1.00"),)
-    return replace(plan, steps=steps, budget=budget)
+    return replace(plan, steps=tuple(steps), budget=budget)
 
 
 def not_done(outcome: Outcome) -> list[str]:
@@ -110,15 +114,18 @@ def test_a_budget_that_lasts_changes_nothing(compactor: Compactor, spark: SparkS
     plan = compactor.plan(days, max_duration="1h", max_cost=1000, job_order="oldest")
     foreseen, [_, time] = plan.predicted, sorted(plan.budget, key=lambda limit: limit.resource)
     assert time.amount == pytest.approx((3600 - foreseen.overhead) * foreseen.cores, abs=0.01)
-    assert foreseen.duration == pytest.approx(foreseen.overhead + foreseen.seconds / foreseen.cores, abs=0.01)
+    assert foreseen.duration.likely == pytest.approx(
+        foreseen.overhead + foreseen.seconds.likely / foreseen.cores, abs=0.01
+    )
     first = is_first(spark.sparkContext)
     outcome = compactor.apply(plan)
     assert (outcome.first_run, is_first(spark.sparkContext)) == (first, False)
     assert outcome.predicted_duration == foreseen.duration
     assert 0 < outcome.overhead_seconds < outcome.seconds
     [record] = compactor.runs(days)
-    learned = learned_overhead([record.outcome], first=False).seconds
-    assert learned != learned_overhead([], first=False).seconds
+    assert record.outcome is not None
+    learned = learned_overhead([record.outcome], first=False).likely
+    assert learned != learned_overhead([], first=False).likely
     assert (outcome.status, len(outcome.groups)) == (Status.COMMITTED, DAYS)
     assert ids(spark, days) == before
     assert complete(spark, days) == ["true"]

@@ -7,42 +7,48 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
-from icepact.iceberg.census import read_census
-from icepact.iceberg.table import IcebergTable
-from icepact.model.census import Census, Sheet, census_of
+from icepact.iceberg.table.stats_reader import read_file_stats
+from icepact.iceberg.table.table import IcebergTable
+from icepact.model.files import DeleteKind
 from icepact.model.health import Overlap
-from icepact.model.table import DeleteKind
-from icepact.model.tally import Tally
-from icepact.plan.columns import counted_columns, listed_columns
+from icepact.plan.file_columns import columns_of_files, columns_of_stats
+from icepact.stats.manifest import ManifestStats
+from icepact.stats.table import FileStats, file_stats_of
+from icepact.stats.totals import PartitionTotals
 from tests.support.messy import equality_delete
 
 
-def compared(census: Census) -> dict[Any, list[int]]:
+def about(value: float) -> Any:
+    """A number that stands for those close to it, also as a field of something else."""
+    return pytest.approx(value)
+
+
+def compared(stats: FileStats) -> dict[Any, list[int]]:
     """All that can be said of partitions."""
-    tally = Tally(census)
+    totals = PartitionTotals(stats)
     columns = [
-        tally.sums(),
-        tally.sums(census.size),
-        tally.sums(census.rows),
-        tally.sums(census.row_groups),
-        tally.sums(census.tail),
-        tally.sums(census.format),
-        tally.oldest,
-        tally.newest,
-        *(tally.deletes(kind) for kind in DeleteKind),
-        *(tally.deletes(kind, records=True) for kind in DeleteKind),
+        totals.sums(),
+        totals.sums(stats.size),
+        totals.sums(stats.rows),
+        totals.sums(stats.row_groups),
+        totals.sums(stats.tail),
+        totals.sums(stats.format),
+        totals.oldest,
+        totals.newest,
+        *(totals.deletes(kind) for kind in DeleteKind),
+        *(totals.deletes(kind, records=True) for kind in DeleteKind),
     ]
-    return {place: [int(column[at]) for column in columns] for at, place in enumerate(census.places)}
+    return {partition: [int(column[at]) for column in columns] for at, partition in enumerate(stats.partitions)}
 
 
-def read(table: IcebergTable, kept: dict[str, Sheet]) -> Census:
+def read(table: IcebergTable, kept: dict[str, ManifestStats]) -> FileStats:
     """With what was kept of earlier times."""
     table.refresh()
-    return read_census(
+    return read_file_stats(
         table,
         table.pinned("main"),
         known=lambda paths: {path: kept[path] for path in paths if path in kept},
-        keep=lambda sheets, live: kept.update(sheets),
+        keep=lambda stats_by_manifest, live: kept.update(stats_by_manifest),
     )
 
 
@@ -63,9 +69,9 @@ def test_manifests_tell_the_same_as_a_scan(
         "if(id % 7 = 0, null, cast(concat('x', id % 2) as binary)) AS raw",
     )
     rows.writeTo(name).option("fanout-enabled", "true").append()
-    kept: dict[str, Sheet] = {}
-    table = compactor._lake.table(name)
-    assert compared(read(table, kept)) == compared(census_of(table.pin(branch="main")))
+    kept: dict[str, ManifestStats] = {}
+    table = compactor.application.spark_catalog.table(name)
+    assert compared(read(table, kept)) == compared(file_stats_of(table.pin(branch="main")))
     if version > 1:
         spark.sql(f"DELETE FROM {name} WHERE id % 40 = 3")
     spark.sql(f"ALTER TABLE {name} ADD PARTITION FIELD kind")
@@ -73,19 +79,19 @@ def test_manifests_tell_the_same_as_a_scan(
     if version > 1:
         spark.sql(f"DELETE FROM {name} WHERE id % 60 = 5")
     before = set(kept)
-    census = read(table, kept)
+    stats = read(table, kept)
     state = table.pin(branch="main")
-    assert compared(census) == compared(census_of(state))
-    for place, files in state.by_partition.items():
-        here = counted_columns(census, np.flatnonzero(census.place == census.places.index(place)))
+    assert compared(stats) == compared(file_stats_of(state))
+    for partition, files in state.by_partition.items():
+        here = columns_of_stats(stats, np.flatnonzero(stats.partition == stats.partitions.index(partition)))
         assert [here.size.tolist(), here.hits.tolist(), here.touched.tolist()] == [
-            getattr(listed_columns(files, state.deletes), name).tolist() for name in ("size", "hits", "touched")
+            getattr(columns_of_files(files, state.deletes), name).tolist() for name in ("size", "hits", "touched")
         ]
-    assert len(census.places) > 20
+    assert len(stats.partitions) > 20
     assert before <= set(kept)
-    assert int(census.deletes.applied.sum()) == len({i for f in state.files for i in f.deletes})
+    assert int(stats.deletes.applied.sum()) == len({i for f in state.files for i in f.deletes})
     again = read(table, kept)
-    assert np.array_equal(again.size, census.size)
+    assert np.array_equal(again.size, stats.size)
 
 
 def test_equality_deletes_apply_by_partition_and_everywhere(
@@ -98,10 +104,10 @@ def test_equality_deletes_apply_by_partition_and_everywhere(
     spark.sql(f"ALTER TABLE {name} ADD PARTITION FIELD day")
     spark.range(0, 100, 1, 2).selectExpr("id", "cast(id % 3 as int) AS day").writeTo(name).append()
     equality_delete(spark, f"local.{name}", [{"id": 6}], columns=["id"], partition="day=1")
-    table = compactor._lake.table(name)
-    census = read(table, {})
-    assert compared(census) == compared(census_of(table.pin(branch="main")))
-    assert int(census.deletes.applied.sum()) == 2
+    table = compactor.application.spark_catalog.table(name)
+    stats = read(table, {})
+    assert compared(stats) == compared(file_stats_of(table.pin(branch="main")))
+    assert int(stats.deletes.applied.sum()) == 2
 
 
 @pytest.mark.parametrize(
@@ -129,10 +135,10 @@ def test_overlap_of_a_sorted_table(
     health = compactor.health(name)
     told = {p.name: p.facts.overlap for p in health.partitions}
     assert told == {
-        "day=1": Overlap(average=pytest.approx(4 / 3), maximum=2, files=3),
+        "day=1": Overlap(average=about(4 / 3), maximum=2, files=3),
         "day=2": Overlap(average=1.0, maximum=1, files=2),
     }
-    assert health.facts.overlap == Overlap(average=pytest.approx(6 / 5), maximum=2, files=5)
+    assert health.facts.overlap == Overlap(average=about(6 / 5), maximum=2, files=5)
     assert health.score.parts["overlap"] > 0
     spark.sql(f"ALTER TABLE {name} WRITE UNORDERED")
     assert compactor.health(name).facts.overlap is None

@@ -14,11 +14,12 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.commit import protocol
-from icepact.iceberg.leftovers import run_folder
-from icepact.iceberg.replace import replace_files, roll_back
+from icepact.iceberg.commit.replace import replace_files, roll_back
+from icepact.iceberg.commit.run_files import run_folder
 from icepact.model.errors import BadInput, CommitUnknown
 from icepact.model.outcome import Outcome
-from icepact.model.run import Status
+from icepact.model.status import Status
+from tests.support.java import jvm
 from tests.support.messy import convert_to_positions, equality_delete, load, scan_tasks
 from tests.support.oracle import data_files, delete_files, seen
 
@@ -60,7 +61,7 @@ def ids(spark: SparkSession, table: str) -> list[int]:
 
 def run_files(compactor: Compactor, table: str, outcome: Outcome) -> list[Path]:
     """What is left on storage below the run's own folder."""
-    prefix = run_folder(compactor._lake.table(table), outcome.run_id)
+    prefix = run_folder(compactor.application.spark_catalog.table(table), outcome.run_id)
     assert prefix is not None
     return list(Path(prefix).rglob("*.parquet"))
 
@@ -121,7 +122,7 @@ def moved_table(spark: SparkSession, namespace: str) -> str:
 
 def _move_into_partition(spark: SparkSession, table: str, partition: str) -> None:
     java = load(spark, table)
-    iceberg = spark._jvm.org.apache.iceberg
+    iceberg = jvm(spark).org.apache.iceberg
     old = next(t.file() for t in scan_tasks(java) if t.file().specId() == 0)
     moved = (
         iceberg.DataFiles.builder(java.spec())
@@ -196,7 +197,7 @@ def test_an_upgrade_during_the_rewrite_is_planned_again(compactor: Compactor, sp
 # -- bound to the judged head: commits that land between judgement and commit -------------------------
 
 
-def interleave(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> None:
+def interleave(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
     """Let somebody commit after our judgement and before our commit, once."""
     pending = [action]
 
@@ -350,7 +351,7 @@ def test_a_commit_that_lost_rows_is_rolled_back(
     def lying(table_: Any, staging: Any, batch: Any, groups: Any, journal: Any) -> Any:
         return real(table_, staging, batch, [replace(g, rows_out=g.rows_out - 1) for g in groups], journal)
 
-    monkeypatch.setattr("icepact.maintain.work.commit", lying)
+    monkeypatch.setattr("icepact.maintain.rounds.commit", lying)
     outcome = compactor.compact(table)
     assert outcome.status is Status.FAILED
     assert "the row count is off by 1" in (outcome.error or "")
@@ -375,7 +376,7 @@ def test_a_commit_that_lost_rows_unseen_is_rolled_back_by_whoever_finds_it(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("icepact.maintain.work.commit", lying)
+        patched.setattr("icepact.maintain.rounds.commit", lying)
         patched.setattr(protocol, "replace_files", lands_and_breaks)
         with pytest.raises(KeyboardInterrupt):
             compactor.compact(table)
@@ -396,10 +397,10 @@ def test_a_commit_that_lost_rows_unseen_is_rolled_back_by_whoever_finds_it(
 
 
 def test_rollback_refuses_when_the_table_moved_on(compactor: Compactor, spark: SparkSession, table: str) -> None:
-    first = compactor._lake.table(table).head("main").snapshotId()
+    first = compactor.application.spark_catalog.table(table).head("main").snapshotId()
     append(spark, table, 100, 105)
     append(spark, table, 200, 205)
-    loaded = compactor._lake.table(table)
+    loaded = compactor.application.spark_catalog.table(table)
     middle = loaded.head("main").parentId()
     assert roll_back(loaded, "main", bad=middle, good=first) is False
     assert ids(spark, table) == [*range(30), *range(100, 105), *range(200, 205)]

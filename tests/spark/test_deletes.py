@@ -154,7 +154,12 @@ def test_equality_deletes(compactor: Compactor, spark: SparkSession, namespace: 
         spark, loaded, [{"id": 2}, {"id": 3}, {"id": None}], columns=["id"], unpartitioned=True
     )
     write(10, files=1)
-    two_keys = [{"id": 4, "name": "n4"}, {"id": 6, "name": "other"}, {"id": 8, "name": None}, {"id": 5, "name": "n5"}]
+    two_keys: list[dict[str, Any]] = [
+        {"id": 4, "name": "n4"},
+        {"id": 6, "name": "other"},
+        {"id": 8, "name": None},
+        {"id": 5, "name": "n5"},
+    ]
     in_a = equality_delete(spark, loaded, two_keys, columns=["id", "name"], partition="kind=a")
     in_b = equality_delete(spark, loaded, [{"name": "n7"}], columns=["name"], partition="kind=b")
     dropped = equality_delete(spark, loaded, [{"gone": 12}], columns=["gone"], partition="kind=a")

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.model.errors import BadInput
-from icepact.model.run import Status
+from icepact.model.status import Status
 from tests.support.checks import keeps_rows
 from tests.support.messy import load, scan_tasks
 from tests.support.oracle import data_files, seen

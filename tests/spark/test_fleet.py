@@ -10,8 +10,10 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.entrypoints.cli.main import _guarded
-from icepact.model.fleet import Ended
-from icepact.model.run import RunRecord, Status, this_process
+from icepact.model.fleet import VisitStatus
+from icepact.model.run import RunRecord
+from icepact.model.status import Status
+from icepact.record.process import this_process
 from tests.support.messy import load
 from tests.support.oracle import data_files, seen
 from tests.support.tables import create
@@ -46,7 +48,7 @@ def lake(compactor: Compactor, spark: SparkSession, namespace: str, tmp_path: Pa
 
 def test_the_ranking(lake: Compactor, namespace: str) -> None:
     told: list[tuple[str, int]] = []
-    fleet = lake.fleet(f"{namespace}.*", told=lambda name, total: told.append((name, total)))
+    fleet = lake.fleet(f"{namespace}.*", on_table=lambda name, total: told.append((name, total)))
     assert told == [(f"{namespace}.{name}", 4) for name in ("broken", "clicks", "events", "off")]
     found = {entry.summary.table.split(".")[1]: entry for entry in fleet.tables}
     assert set(found) == {"events", "clicks", "off"}
@@ -69,22 +71,22 @@ def test_the_ranking(lake: Compactor, namespace: str) -> None:
 def test_one_round(lake: Compactor, namespace: str) -> None:
     names = ("events", "clicks", "off")
     before = {name: seen(lake.spark, f"{namespace}.{name}") for name in names}
-    dry = lake.run(f"{namespace}.*", dry_run=True)
+    dry = lake.fleet_run(f"{namespace}.*", dry_run=True)
     assert {visit.table.split(".")[1]: visit.ended for visit in dry.visits} == {
-        "events": Ended.PLANNED,
-        "clicks": Ended.PLANNED,
-        "off": Ended.SKIPPED,
-        "broken": Ended.FAILED,
+        "events": VisitStatus.PLANNED,
+        "clicks": VisitStatus.PLANNED,
+        "off": VisitStatus.SKIPPED,
+        "broken": VisitStatus.FAILED,
     }
     assert len(data_files(lake.spark, f"{namespace}.events")) == 6
 
-    done = lake.run(f"{namespace}.*")
+    done = lake.fleet_run(f"{namespace}.*")
     ended = {visit.table.split(".")[1]: visit for visit in done.visits}
     assert {name: visit.ended for name, visit in ended.items()} == {
-        "events": Ended.DONE,
-        "clicks": Ended.DONE,
-        "off": Ended.SKIPPED,
-        "broken": Ended.FAILED,
+        "events": VisitStatus.DONE,
+        "clicks": VisitStatus.DONE,
+        "off": VisitStatus.SKIPPED,
+        "broken": VisitStatus.FAILED,
     }
     assert "compaction is off" in ended["off"].reason
     assert {name: len(data_files(lake.spark, f"{namespace}.{name}")) for name in names} == {
@@ -95,14 +97,14 @@ def test_one_round(lake: Compactor, namespace: str) -> None:
     assert {name: seen(lake.spark, f"{namespace}.{name}") for name in names} == before
 
     runs = len(lake.runs())
-    again = lake.run(f"{namespace}.*")
-    assert [again.counted(ended) for ended in Ended] == [0, 0, 2, 1, 1]
+    again = lake.fleet_run(f"{namespace}.*")
+    assert [again.count(ended) for ended in VisitStatus] == [0, 0, 2, 1, 1]
     assert len(lake.runs()) == runs  # a round in which nothing is to do leaves no runs
 
 
 def test_a_budget_for_all_tables(lake: Compactor, namespace: str) -> None:
     """8 files: events as a whole, and 2 of clicks."""
-    done = lake.run(f"{namespace}.*", max_files=8)
+    done = lake.fleet_run(f"{namespace}.*", max_files=8)
     files = {
         visit.table.split(".")[1]: sum(g.input_files for g in visit.outcome.groups)
         for visit in done.visits
@@ -110,9 +112,9 @@ def test_a_budget_for_all_tables(lake: Compactor, namespace: str) -> None:
     }
     assert files == {"events": 6, "clicks": 2}
     assert len(data_files(lake.spark, f"{namespace}.clicks")) == 2
-    spent = lake.run(f"{namespace}.*", max_files=1)
+    spent = lake.fleet_run(f"{namespace}.*", max_files=1)
     [clicks] = [visit for visit in spent.visits if visit.table.endswith("clicks")]
-    assert clicks.ended is Ended.SKIPPED
+    assert clicks.ended is VisitStatus.SKIPPED
     assert clicks.reason == "over the budget (max_files 1 for all tables)"
 
 
@@ -131,12 +133,12 @@ def test_what_died_is_carried_on_with_first(lake: Compactor, namespace: str) -> 
         uuid=plan.uuid,
         owner=this_process(),
     )
-    lake._store.begin(dead, plan.to_json())  # and nobody holds the table
-    done = lake.run(name)
+    lake.application.store.begin(dead, plan.to_json())  # and nobody holds the table
+    done = lake.fleet_run(name)
     [visit] = done.visits
     assert visit.resumed is not None
     assert (visit.resumed.run_id, visit.resumed.status) == (dead.run_id, Status.COMMITTED)
-    assert visit.ended is Ended.NOTHING
+    assert visit.ended is VisitStatus.NOTHING
     assert seen(lake.spark, name) == before
 
 
@@ -156,13 +158,13 @@ def test_the_command_line(lake: Compactor, namespace: str, tmp_path: Path, capsy
     assert f"warning: {namespace}x.* matches no table" in told.err
     assert "no tables" in told.out
 
-    assert _guarded([*here, "run", f"{namespace}.*", "--dry-run"]) == 1  # one is broken
+    assert _guarded([*here, "fleet", "run", f"{namespace}.*", "--dry-run"]) == 1  # one is broken
     told = capsys.readouterr()
     assert f"{namespace}.events: would rewrite 6 files" in told.out
     assert "4 tables: 2 planned, 1 skipped, 1 failed" in told.out
-    assert _guarded([*here, "--json", "run", f"{namespace}.[ceo]*"]) == 0
+    assert _guarded([*here, "--json", "fleet", "run", f"{namespace}.[ceo]*"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["total"]["done"] == 2
     assert {table["ended"] for table in document["tables"]} == {"done", "skipped"}
-    assert _guarded([*here, "run", f"{namespace}.*"]) == 1
+    assert _guarded([*here, "fleet", "run", f"{namespace}.*"]) == 1
     assert "4 tables: 2 nothing-to-do, 1 skipped, 1 failed" in capsys.readouterr().out

@@ -83,7 +83,7 @@ def test_table_of_pyiceberg(compactor: Compactor, namespace: str, pyiceberg: Sql
     table.refresh()
     assert table.scan().to_arrow().sort_by("id").to_pylist() == before
     table.append(batch(50, 60))
-    table.delete(EqualTo("id", 3))
+    table.delete(EqualTo("id", 3))  # type: ignore[arg-type, call-arg]
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [n for n in range(60) if n != 3]
     compactor.spark.catalog.refreshTable(name)  # Spark caches what it knows of a table
     assert seen(compactor.spark, name)[0] == 59

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.commit import protocol
-from icepact.iceberg.replace import replace_files
-from icepact.model.run import Status
+from icepact.iceberg.commit.replace import replace_files
+from icepact.model.status import Status
 from tests.support.meanwhile import Meanwhile
 from tests.support.messy import equality_delete
 from tests.support.oracle import data_files, delete_files
@@ -156,7 +156,7 @@ def test_an_expired_pin_does_not_matter_to_clean_groups(
     compactor: Compactor, spark: SparkSession, days: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody expires the pin while the run works; the judgement at the head stands."""
-    expired = []
+    expired: list[bool] = []
 
     def expiring(table: Any, *args: Any, **kwargs: Any) -> int:
         if not expired:
@@ -204,7 +204,7 @@ def test_partial_progress_survives_a_failure(compactor: Compactor, spark: SparkS
     [record, *_] = compactor.runs(days)
     assert (record.status, len(record.landed)) == (Status.FAILED, 1)
     assert record.outcome is not None
-    assert [g["committed"] for g in record.outcome["groups"]].count(True) == 1
+    assert [g.committed for g in record.outcome.groups].count(True) == 1
     assert ids(spark, days) == before
     assert len(data_files(spark, days)) == 4
     assert compactor.compact(days).status is Status.COMMITTED

@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.commit import protocol
-from icepact.iceberg.leftovers import delete_leftovers, run_folder
-from icepact.iceberg.replace import replace_files
-from icepact.iceberg.table import IcebergTable
+from icepact.iceberg.commit.replace import replace_files
+from icepact.iceberg.commit.run_files import delete_run_files, run_folder
+from icepact.iceberg.table.table import IcebergTable
 from icepact.model.errors import HeadMoved
-from icepact.model.run import Status
+from icepact.model.status import Status
 from tests.support.oracle import data_files, seen
 
 
@@ -21,7 +21,7 @@ def table(compactor: Compactor, spark: SparkSession, namespace: str) -> IcebergT
     """A table with three small files."""
     spark.sql(f"CREATE TABLE {namespace}.t (id bigint) USING iceberg")
     spark.range(0, 30, 1, 3).writeTo(f"{namespace}.t").append()
-    return compactor._lake.table(f"{namespace}.t")
+    return compactor.application.spark_catalog.table(f"{namespace}.t")
 
 
 def written(table: IcebergTable, run_id: str, *names: str) -> Path:
@@ -38,7 +38,7 @@ def written(table: IcebergTable, run_id: str, *names: str) -> Path:
 def test_files_are_told_apart_by_name_not_by_spelling(table: IcebergTable) -> None:
     """Manifests say `hdfs://a/x` where a listing says `hdfs://b:8020/x`: a committed file must survive that."""
     folder = written(table, "run-1", "committed.parquet", "failed.parquet")
-    delete_leftovers(
+    delete_run_files(
         table, run_folder(table, "run-1"), keep=frozenset({"viewfs://cluster/elsewhere/day=1/committed.parquet"})
     )
     assert [path.name for path in folder.iterdir()] == ["committed.parquet"]
@@ -46,13 +46,13 @@ def test_files_are_told_apart_by_name_not_by_spelling(table: IcebergTable) -> No
 
 def test_nothing_is_deleted_while_a_committed_file_is_not_recognised(table: IcebergTable) -> None:
     folder = written(table, "run-2", "a.parquet", "b.parquet")
-    delete_leftovers(table, run_folder(table, "run-2"), keep=frozenset({"/somewhere/c.parquet"}))
+    delete_run_files(table, run_folder(table, "run-2"), keep=frozenset({"/somewhere/c.parquet"}))
     assert sorted(path.name for path in folder.iterdir()) == ["a.parquet", "b.parquet"]
 
 
 def test_a_run_that_wrote_nothing_has_nothing_to_delete(spark: SparkSession, table: IcebergTable) -> None:
     before = data_files(spark, table.name)
-    delete_leftovers(table, run_folder(table, "run-3"), keep=frozenset())
+    delete_run_files(table, run_folder(table, "run-3"), keep=frozenset())
     assert data_files(spark, table.name) == before
     assert all(Path(path.removeprefix("file:")).is_file() for path in before)
 

@@ -4,21 +4,22 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
-from icepact.iceberg.census import list_files, read_census
-from icepact.maintain.memory import Memory
-from icepact.model.census import Census
-from icepact.model.table import DataFile, TableState
+from icepact.iceberg.table.stats_reader import list_files, read_file_stats
+from icepact.maintain.stats_cache import StatsCache
+from icepact.model.files import DataFile
+from icepact.model.snapshot import PinnedFiles
+from icepact.stats.table import FileStats
 from tests.support.messy import equality_delete
 
 
-def census_of_head(compactor: Compactor, name: str) -> Census:
-    table = compactor._lake.table(name)
+def census_of_head(compactor: Compactor, name: str) -> FileStats:
+    table = compactor.application.spark_catalog.table(name)
     table.refresh()
     pin = table.pinned("main")
-    return read_census(table, pin, known=lambda paths: {}, keep=lambda sheets, live: None)
+    return read_file_stats(table, pin, known=lambda paths: {}, keep=lambda stats_by_manifest, live: None)
 
 
-def told(state: TableState, files: list[DataFile]) -> list[tuple[object, ...]]:
+def told(state: PinnedFiles, files: list[DataFile]) -> list[tuple[object, ...]]:
     """Everything about files, with their deletes by name."""
     named = [(*f[:-1], sorted(state.deletes[i].key for i in f.deletes)) for f in files]
     return sorted(named, key=str)
@@ -45,12 +46,12 @@ def test_the_files_of_some_partitions_are_those_of_a_scan(
     if version == 2:
         keys = [{"id": 21}, {"id": 111}]
         equality_delete(spark, f"local.{name}", keys, columns=["id"], partition="day=2026-01-01/kind=k1")
-    census = census_of_head(compactor, name)
-    whole = compactor._lake.table(name).pin(branch="main")
-    assert len(census.places) == 8
-    book = Memory()
-    for some in (census.places[:1], census.places[2:5], census.places, census.places):
-        listed = list_files(compactor._lake.table(name), census, frozenset(some), book)
+    stats = census_of_head(compactor, name)
+    whole = compactor.application.spark_catalog.table(name).pin(branch="main")
+    assert len(stats.partitions) == 8
+    path_cache = StatsCache()
+    for some in (stats.partitions[:1], stats.partitions[2:5], stats.partitions, stats.partitions):
+        listed = list_files(compactor.application.spark_catalog.table(name), stats, frozenset(some), path_cache)
         expected = [f for key in some for f in whole.by_partition[key]]
         assert told(listed, list(listed.files)) == told(whole, expected)
     assert {bool(f.deletes) for f in whole.files} == ({False, True} if version > 1 else {False})
@@ -61,7 +62,9 @@ def test_nothing_is_read_for_no_partition(compactor: Compactor, spark: SparkSess
     name = f"{namespace}.t"
     spark.sql(f"CREATE TABLE {name} (id bigint) USING iceberg")
     spark.range(10).writeTo(name).append()
-    state = list_files(compactor._lake.table(name), census_of_head(compactor, name), frozenset(), Memory())
+    state = list_files(
+        compactor.application.spark_catalog.table(name), census_of_head(compactor, name), frozenset(), StatsCache()
+    )
     assert (list(state.files), list(state.deletes)) == ([], [])
 
 
@@ -75,10 +78,13 @@ def test_partition_values_of_every_type_find_their_files(
     kind = of.removesuffix(")").rsplit(" as ", 1)[1]
     spark.sql(f"CREATE TABLE {name} (id bigint, p {kind}) USING iceberg PARTITIONED BY (p)")
     spark.range(20).selectExpr("id", f"{of} AS p").writeTo(name).option("fanout-enabled", "true").append()
-    census = census_of_head(compactor, name)
-    assert len(census.places) == 2
-    table, book = compactor._lake.table(name), Memory()
-    for place in census.places:
-        for state in (table.listed(census, frozenset([place])), list_files(table, census, frozenset([place]), book)):
-            assert {(f.spec_id, f.partition) for f in state.files} == {place}
+    stats = census_of_head(compactor, name)
+    assert len(stats.partitions) == 2
+    table, path_cache = compactor.application.spark_catalog.table(name), StatsCache()
+    for partition in stats.partitions:
+        for state in (
+            table.listed(stats, frozenset([partition])),
+            list_files(table, stats, frozenset([partition]), path_cache),
+        ):
+            assert {(f.spec_id, f.partition) for f in state.files} == {partition}
             assert state.files

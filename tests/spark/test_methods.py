@@ -115,7 +115,7 @@ def test_rows_stay(
     if way != "spark":
         manifests_agree(spark, table)
     if way == "join" and deletes != "both":  # which touch most row groups: then nothing is worth joining
-        assert 0 < outcome.copied_bytes < outcome.encoded_bytes + outcome.copied_bytes
+        assert 0 < outcome.effort.copied_bytes < outcome.effort.encoded_bytes + outcome.effort.copied_bytes
 
 
 # -- row lineage ------------------------------------------------------------------------------------

@@ -22,9 +22,10 @@ from pyspark.sql import SparkSession
 from icepact.execute.assemble.metrics import MetricsColumn, MetricsMode, file_metrics, metrics_columns
 from icepact.execute.parquet.assembler import Assembler
 from icepact.execute.parquet.footer import Footer, footer_bytes, read_footer
-from icepact.execute.parquet.input import Input, Memory, Pick, Source
+from icepact.execute.parquet.input import ByteSource, Input, MemorySource, Pick
 from icepact.execute.parquet.layout import BYTE_ARRAY
 from icepact.execute.parquet.thrift import Fields
+from tests.support.java import jvm
 from tests.support.messy import load, scan_tasks
 from tests.support.tables import create, create_typed
 
@@ -169,7 +170,7 @@ class Judge:
 
     @property
     def iceberg(self) -> Any:
-        return self.spark._jvm.org.apache.iceberg
+        return jvm(self.spark).org.apache.iceberg
 
     def config(self, properties: Mapping[str, str]) -> Any:
         schema = self.iceberg.SchemaParser.fromJson(self.schema)
@@ -179,7 +180,7 @@ class Judge:
         """As a data file's JSON, NaN counts aside."""
         iceberg = self.iceberg
         parquet = iceberg.shaded.org.apache.parquet.hadoop
-        hadoop = self.spark._jvm.org.apache.hadoop
+        hadoop = jvm(self.spark).org.apache.hadoop
         location = parquet.util.HadoopInputFile.fromPath(hadoop.fs.Path(path), hadoop.conf.Configuration())
         reader = parquet.ParquetFileReader.open(location)
         offsets = iceberg.parquet.ParquetUtil.getSplitOffsets(reader.getFooter())
@@ -281,7 +282,7 @@ def spark_files(spark: SparkSession, table: str) -> list[str]:
 
 
 def schema_of(spark: SparkSession, table: str) -> str:
-    return str(spark._jvm.org.apache.iceberg.SchemaParser.toJson(load(spark, f"local.{table}").schema()))
+    return str(jvm(spark).org.apache.iceberg.SchemaParser.toJson(load(spark, f"local.{table}").schema()))
 
 
 def test_files_that_spark_wrote(spark: SparkSession, namespace: str) -> None:
@@ -424,7 +425,7 @@ def test_row_lineage(spark: SparkSession, tmp_path: Path) -> None:
 class ListSink:
     """A new file in memory."""
 
-    splices = False
+    copies_server_side = False
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -436,7 +437,7 @@ class ListSink:
     def append(self, data: bytes | memoryview) -> None:
         self.data += data
 
-    def copy(self, source: Source, offset: int, length: int) -> None:
+    def copy(self, source: ByteSource, offset: int, length: int) -> None:
         self.data += source.read(offset, length)
 
 
@@ -446,7 +447,7 @@ def test_assembled_files(spark: SparkSession, tmp_path: Path) -> None:
     inputs = []
     for number, rows in enumerate((range(40), range(200, 300))):
         path = write(tmp_path / f"{number}.parquet", schema, [row(n) for n in rows], row_group_size=30)
-        inputs.append(Input(Memory(path.read_bytes())))
+        inputs.append(Input(MemorySource(path.read_bytes())))
     sink = ListSink()
     assembler = Assembler(sink, inputs[0].footer.fields[2], created_by="icepact version 1.0", key_values={})
     for given in inputs:

@@ -1,13 +1,14 @@
 """Options, one by one: what is planned, what is written, and where the wish may come from."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.model.errors import BadInput
-from icepact.model.run import Status
+from icepact.model.status import Status
 from tests.support.checks import keeps_rows
 from tests.support.oracle import data_files, seen
 from tests.support.tables import create
@@ -86,7 +87,7 @@ def test_min_input_files(compactor: Compactor, spark: SparkSession, table: str) 
     """Three small files beside large ones: worth it only if three are enough."""
     append(spark, table, 200, files=4)
     append(spark, table, 30, files=3, first=200)
-    sizes = {"target_file_size": "50KB", "min_file_size": "30KB"}
+    sizes: dict[str, Any] = {"target_file_size": "50KB", "min_file_size": "30KB"}
     plan = compactor.plan(table, min_input_files=4, **sizes)
     assert plan.steps == ()
     assert [(entry.files, entry.reason) for entry in plan.left_out] == [(7, "only 3 files below 30.0 KB, 4 are wanted")]
@@ -98,7 +99,7 @@ def test_max_delete_ratio(compactor: Compactor, spark: SparkSession, table: str)
     """A file of the right size is rewritten when more of it is deleted than the ratio allows."""
     append(spark, table, 100, files=1)
     spark.sql(f"DELETE FROM {table} WHERE id % 5 = 0")
-    sizes = {"target_file_size": "50KB", "max_file_size": "200KB"}
+    sizes: dict[str, Any] = {"target_file_size": "50KB", "max_file_size": "200KB"}
     before = seen(spark, table)
     assert compactor.plan(table, max_delete_ratio=0.2, **sizes).steps == ()
     outcome = compactor.compact(table, max_delete_ratio=0.19, **sizes)
@@ -111,7 +112,7 @@ def test_tiny_target_settles(compactor: Compactor, spark: SparkSession, namespac
     table = create(spark, f"{namespace}.t", "id bigint, kind string, text string", "kind")
     for first in (0, 60):
         append(spark, table, 60, files=10, kinds="abc", first=first)
-    options = {"target_file_size": "64KB"}
+    options: dict[str, Any] = {"target_file_size": "64KB"}
     before = sum(kilobytes(spark, table))
     keeps_rows(compactor, table, **options)
     assert sum(kilobytes(spark, table)) < before * 0.8

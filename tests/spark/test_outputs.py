@@ -54,9 +54,9 @@ def test_place_and_codec(
     outcome = keeps_rows(compactor, table)
 
     folder = re.escape(f"{tmp_path}/elsewhere/icepact-{outcome.run_id}")
-    spread = f"[01]{{4}}/[01]{{4}}/[01]{{4}}/[01]{{8}}/{namespace}/t/" if object_storage else ""
+    target_partitions = f"[01]{{4}}/[01]{{4}}/[01]{{4}}/[01]{{8}}/{namespace}/t/" if object_storage else ""
     for path in data_files(spark, table):
-        assert re.fullmatch(rf"{folder}/{spread}id_bucket=[01]/[^/]+\.parquet", path)
+        assert re.fullmatch(rf"{folder}/{target_partitions}id_bucket=[01]/[^/]+\.parquet", path)
         assert codecs(path) == {"GZIP"}
     assert len(data_files(spark, table)) == 2
     assert sorted(str(path) for path in (tmp_path / "elsewhere").rglob("*.parquet")) == data_files(spark, table)

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from icepact import Compactor
 from icepact.entrypoints.wiring import HISTORY_FILE
 from icepact.execute.checkpoint import outputs_by_group
-from icepact.maintain import recovery
+from icepact.maintain import cleanup
 from icepact.model.errors import TableBusy
-from icepact.model.run import Status
+from icepact.model.status import Status
 from icepact.record.sql import SqlStore
 from tests.support.later import clean_up_later
 from tests.support.oracle import data_files, seen
@@ -67,7 +67,7 @@ def test_asleep_before_the_commit(
         with pytest.raises(TableBusy):  # with a good clock, the holder is alive
             compactor.compact(table, rewrite_all=True)
         assert compactor.cleanup(table, delete=True) == []
-        [swept] = recovery.clean_up(compactor._lake, skewed, table=table, delete=True, now=later())
+        [swept] = cleanup.clean_up(compactor.application.spark_catalog, skewed, table=table, delete=True, now=later())
         assert (swept.status, swept.left_alone, len(swept.files)) == ("abandoned", False, 2)
     assert "failed run " in said["out"]
     # its watch may be the first to notice, or the record store when it wants to commit or to write vanished files again
@@ -81,12 +81,16 @@ def test_asleep_with_a_commit_under_way(
 ) -> None:
     """It may land any moment: its files stay until the table has moved on, so that it is refused for good."""
     with asleep(warehouse, table, "attempting") as said:
-        [kept] = recovery.clean_up(compactor._lake, skewed, table=table, delete=True, now=later() + AHEAD)
+        [kept] = cleanup.clean_up(
+            compactor.application.spark_catalog, skewed, table=table, delete=True, now=later() + AHEAD
+        )
         assert kept.left_alone
         assert "it may still land: nothing is deleted yet" in kept.reason
         spark.sql(f"DELETE FROM {table} WHERE id = 5")
         before = seen(spark, table)
-        [swept] = recovery.clean_up(compactor._lake, skewed, table=table, delete=True, now=later() + AHEAD)
+        [swept] = cleanup.clean_up(
+            compactor.application.spark_catalog, skewed, table=table, delete=True, now=later() + AHEAD
+        )
         assert (swept.status, swept.left_alone, len(swept.files)) == ("abandoned", False, 2)
     assert "committed" not in said["out"]
     spark.sql(f"REFRESH TABLE {table}")
@@ -118,7 +122,7 @@ def test_finished_units_are_not_done_again(
     killed(warehouse, table, "executed")
     [dead] = compactor.runs(table, open_only=True)
     groups = [f"g{n:04d}" for n in range(1, 9)]
-    outputs = outputs_by_group(compactor._store.checkpoints(dead.run_id))
+    outputs = outputs_by_group(compactor.application.store.checkpoints(dead.run_id))
     finished = {path for group in groups for path in outputs.get(group, ())}
     assert len(finished) == 2
     outcome = compactor.resume(dead.run_id)
@@ -137,7 +141,7 @@ def test_what_changed_after_the_crash_is_done_again(
     spark.sql(f"DELETE FROM {table} WHERE id = 3")
     before = seen(spark, table)
     [dead] = compactor.runs(table, open_only=True)
-    units = {c.unit_id: c.document["files"] for c in compactor._store.checkpoints(dead.run_id)}
+    units = {c.unit_id: c.document["files"] for c in compactor.application.store.checkpoints(dead.run_id)}
     [even] = [f["file-path"] for files in units.values() for f in files if f["partition"] == [0]]
     Path(even.removeprefix("file:")).unlink()
     outcome = compactor.resume(dead.run_id)
@@ -151,11 +155,11 @@ def test_what_changed_after_the_crash_is_done_again(
 def finish(compactor: Compactor, spark: SparkSession, table: str) -> None:
     """After a second clean-up nothing is left, and the table can be compacted again."""
     clean_up_later(compactor, table)
-    location = Path(str(compactor._lake.table(table).table.location()).removeprefix("file:"))
+    location = Path(str(compactor.application.spark_catalog.table(table).table.location()).removeprefix("file:"))
     known = {row[0].rsplit("/", 1)[-1] for row in spark.sql(f"SELECT file_path FROM {table}.all_files").collect()}
     assert {path.name for path in (location / "data").rglob("*.parquet")} <= known
     assert compactor.runs(table, open_only=True) == []
-    assert compactor._store.lease(compactor._lake.table(table).uuid) is None
+    assert compactor.application.store.lease(compactor.application.spark_catalog.table(table).uuid) is None
     before = seen(spark, table)
     assert compactor.compact(table, rewrite_all=True).status is Status.COMMITTED
     assert seen(spark, table) == before

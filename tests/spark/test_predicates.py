@@ -99,14 +99,14 @@ def test_filters_find_all_rows(
 ) -> None:
     properties = {"write.metadata.metrics.default": mode}
     table = filled(spark, namespace, version=version, properties=properties)
-    columns = KINDS | (NESTED if most is None else SOME_NESTED)
+    columns = {**KINDS, **(NESTED if most is None else SOME_NESTED)}
     asked = sorted({*chosen(columns, most), *ODD})
     expected = truth(spark, table, asked)
 
     for way in ASSEMBLED:
         outcome = compactor.compact(table, where=f"way = '{way}'", **WAYS[way])
         assert outcome.methods == {"assemble": BINS}
-        assert (outcome.copied_bytes > 0, outcome.encoded_bytes > 0) == (way != "encode", True)
+        assert (outcome.effort.copied_bytes > 0, outcome.effort.encoded_bytes > 0) == (way != "encode", True)
     assert len(data_files(spark, table)) == len(ASSEMBLED) * BINS
 
     found = pushed(spark, table, asked)

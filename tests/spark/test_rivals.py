@@ -25,11 +25,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
-from icepact.iceberg.java import Java, JavaError
-from icepact.iceberg.staging import own_session, static_get
+from icepact.iceberg.java.bridge import Java, JavaError
+from icepact.iceberg.table.staging import own_session, static_get
 from icepact.model.errors import BadInput
 from icepact.model.outcome import Outcome
-from icepact.model.run import Status
+from icepact.model.status import Status
+from tests.support.java import jvm
 from tests.support.meanwhile import Meanwhile
 from tests.support.messy import convert_to_positions, equality_delete, load, scan_tasks
 from tests.support.oracle import data_files, delete_files
@@ -59,7 +60,7 @@ def add(spark: SparkSession, table: str, *files: Iterable[int], day: int = 0) ->
 
 def data_file(spark: SparkSession, java: Any, ids: Iterable[int], day: int) -> Any:
     """A new file of the table's current spec."""
-    iceberg, rows = spark._jvm.org.apache.iceberg, list(ids)
+    iceberg, rows = jvm(spark).org.apache.iceberg, list(ids)
     path = Path(str(java.location()).removeprefix("file:")) / "data" / f"{uuid4()}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     fields = [
@@ -357,7 +358,7 @@ def _by_plain_commit(spark: SparkSession, table: str) -> None:
     """`RewriteFiles` with the delete that only the inputs needed at the pin."""
     group = planned_group(spark, table, 7)
     write_group(spark, table, group)
-    java, sets = load(spark, f"local.{table}"), spark._jvm.java.util.Set
+    java, sets = load(spark, f"local.{table}"), jvm(spark).java.util.Set
     pin = head(spark, table)
     needed = [str(task.file().location()) for task in scan_tasks(java) if not task.deletes().isEmpty()]
     assert sorted(needed) == sorted(str(file.location()) for file in Java(spark).items(group.rewrittenFiles()))
@@ -421,10 +422,10 @@ def test_r2_global(compactor: Compactor, spark: SparkSession, namespace: str) ->
 
 def planned_group(spark: SparkSession, table: str, day: int) -> Any:
     """The files of one day at the head, as the planner of Spark's action groups them."""
-    iceberg, java = spark._jvm.org.apache.iceberg, load(spark, f"local.{table}")
+    iceberg, java = jvm(spark).org.apache.iceberg, load(spark, f"local.{table}")
     of_day = iceberg.expressions.Expressions.equal("day", day)
     planner = iceberg.actions.BinPackRewriteFilePlanner(java, of_day, head(spark, table), True)
-    planner.init(spark._jvm.java.util.Map.of("min-input-files", "2"))
+    planner.init(jvm(spark).java.util.Map.of("min-input-files", "2"))
     groups = planner.plan().groups().iterator()
     group = groups.next()
     assert not groups.hasNext()
@@ -482,8 +483,8 @@ def test_two_pins_in_one_commit(
     groups.append(planned_group(spark, theirs, 1))
     write_group(spark, theirs, groups[1])
     java = load(spark, f"local.{theirs}")
-    manager = spark._jvm.org.apache.iceberg.actions.RewriteDataFilesCommitManager(java, pins[number_of], True)
-    manager.commitFileGroups(spark._jvm.java.util.Set.of(*groups))
+    manager = jvm(spark).org.apache.iceberg.actions.RewriteDataFilesCommitManager(java, pins[number_of], True)
+    manager.commitFileGroups(jvm(spark).java.util.Set.of(*groups))
     assert since(spark, theirs, pins["second"]) == [(head(spark, theirs), "replace")]
     assert rows(spark, theirs, pins["second"]) == expected
     assert changed(spark, theirs) == (back, gone)
@@ -633,4 +634,4 @@ def test_inputs_are_replaced_and_their_files_deleted(compactor: Compactor, spark
     assert (len(outcome.groups), outcome.snapshots) == (2, ())
     assert outcome.status is Status.SUPERSEDED
     assert all(g.reason.startswith("superseded: 2 inputs are gone") for g in outcome.groups)
-    assert compactor.forgive(days) == 0, "this is no failure of the table"
+    assert compactor.unblock(days) == 0, "this is no failure of the table"

@@ -13,12 +13,14 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.commit import protocol
-from icepact.commit.settle import COMMIT_WINDOW
-from icepact.iceberg.leftovers import run_folder
-from icepact.maintain import applying, recovery
-from icepact.model.errors import BadInput, CommitUnknown, PermanentError, TableBusy
+from icepact.commit.reconcile import COMMIT_WINDOW
+from icepact.iceberg.commit.run_files import run_folder
+from icepact.maintain import cleanup, runs
+from icepact.model.errors import BadInput, CommitRefused, CommitUnknown, PermanentError, TableBusy
 from icepact.model.progress import UnitDone
-from icepact.model.run import Owner, RunRecord, Status, this_process
+from icepact.model.run import Owner, RunRecord
+from icepact.model.status import Status
+from icepact.record.process import this_process
 from icepact.record.sql import SqlStore
 from tests.support.oracle import data_files, seen
 
@@ -69,7 +71,7 @@ class At:
 
 def on_storage(compactor: Compactor, table: str, run_id: str) -> list[str]:
     """What is left below a run's own folder."""
-    prefix = run_folder(compactor._lake.table(table), run_id)
+    prefix = run_folder(compactor.application.spark_catalog.table(table), run_id)
     assert prefix is not None
     return sorted(path.name for path in Path(prefix).rglob("*.parquet"))
 
@@ -128,7 +130,7 @@ def test_ctrl_c_is_heard_and_raised_when_the_run_has_ended(
     assert str(interrupt.value) == told.format(run.run_id, table, table)
     assert run.status is status
     assert len(on_storage(compactor, table, run.run_id)) == (status is Status.COMMITTED)
-    assert compactor._store.lease(run.uuid) is None
+    assert compactor.application.store.lease(run.uuid) is None
     assert seen(spark, table) == before
     assert compactor.compact(table).files_after == 1  # nothing counts against the table
 
@@ -333,27 +335,28 @@ def test_a_group_that_keeps_failing_is_set_aside_and_the_rest_goes_on(
     assert compactor.compact(name).status is Status.FAILED
     [left] = [entry for entry in compactor.plan(name).left_out if entry.partition == "day=1"]
     assert left.reason.startswith("failed 2 times, last on ")
-    compactor._store.failed(
-        compactor._lake.table(name).uuid, compactor._store.failures(compactor._lake.table(name).uuid)[-1]
+    compactor.application.store.failed(
+        compactor.application.spark_catalog.table(name).uuid,
+        compactor.application.store.failures(compactor.application.spark_catalog.table(name).uuid)[-1],
     )
     plan = compactor.plan(name)
     [left] = [entry for entry in plan.left_out if entry.partition == "day=1"]
-    assert "`icepact forgive`" in left.reason
+    assert "`icepact unblock`" in left.reason
     assert (plan.steps, plan.complete) == ((), False)
     rows = spark.range(100, 102, 1, 1).selectExpr("id", "1 AS day")
     rows.writeTo(name).append()
     assert len(compactor.plan(name).steps) == 1  # its files have changed
     Path(bad.removeprefix("file:")).write_bytes(good)
-    assert compactor.forgive(name) >= 1
+    assert compactor.unblock(name) >= 1
     assert compactor.compact(name).status is Status.COMMITTED
-    assert compactor._store.failures(compactor._lake.table(name).uuid) == []
+    assert compactor.application.store.failures(compactor.application.spark_catalog.table(name).uuid) == []
 
 
 def test_a_table_on_which_runs_keep_failing_is_paused(
     compactor: Compactor, spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*args: Any, **kwargs: Any) -> Any:
-        raise protocol.CommitRefused("the catalog says no")
+        raise CommitRefused("the catalog says no")
 
     with monkeypatch.context() as patched:
         patched.setattr(protocol, "replace_files", away)
@@ -361,7 +364,7 @@ def test_a_table_on_which_runs_keep_failing_is_paused(
             assert compactor.compact(table).status is Status.FAILED
         with pytest.raises(BadInput, match=r"3 runs on .* failed one after the other, the last: the catalog says no;"):
             compactor.compact(table)
-    assert compactor.forgive(table) == 1
+    assert compactor.unblock(table) == 1
     assert compactor.compact(table).status is Status.COMMITTED
 
 
@@ -372,9 +375,9 @@ ELSEWHERE = Owner(host="another machine", pid=1, born=1, boot="b")
 
 def leave(compactor: Compactor, table: str, run_id: str, **given: Any) -> Path:
     """A run of another machine that is not heard of any more, and a file that it wrote."""
-    java_table = compactor._lake.table(table)
+    java_table = compactor.application.spark_catalog.table(table)
     facts = {"owner": ELSEWHERE, "status": Status.RUNNING, **given}
-    compactor._store.begin(
+    compactor.application.store.begin(
         RunRecord(
             run_id=run_id,
             catalog="local",
@@ -410,21 +413,21 @@ def test_a_second_clean_up_finds_what_a_zombie_wrote(compactor: Compactor, table
     compactor.cleanup(table, delete=True)
     file.write_bytes(b"a task of the dead run woke up")
     now = datetime.now(UTC)
-    lake, store = compactor._lake, compactor._store
-    [found] = recovery.clean_up(lake, store, table=table, delete=True, now=now + timedelta(hours=2))
+    spark_catalog, store = compactor.application.spark_catalog, compactor.application.store
+    [found] = cleanup.clean_up(spark_catalog, store, table=table, delete=True, now=now + timedelta(hours=2))
     assert (len(found.files), file.exists()) == (1, False)
-    assert recovery.clean_up(lake, store, table=table, delete=True, now=now + timedelta(hours=3)) == []
+    assert cleanup.clean_up(spark_catalog, store, table=table, delete=True, now=now + timedelta(hours=3)) == []
 
 
 def test_a_run_that_somebody_works_on_is_left_alone(compactor: Compactor, table: str) -> None:
     file = leave(compactor, table, f"alive-{table}")
-    uuid = compactor._lake.table(table).uuid
-    lease = compactor._store.acquire(uuid, f"alive-{table}", ELSEWHERE, seconds=60)
+    uuid = compactor.application.spark_catalog.table(table).uuid
+    lease = compactor.application.store.acquire(uuid, f"alive-{table}", ELSEWHERE, seconds=60)
     assert compactor.cleanup(table, delete=True) == []
     assert file.is_file()
     with pytest.raises(TableBusy):
         compactor.compact(table)
-    compactor._store.release(lease)
+    compactor.application.store.release(lease)
     assert len(compactor.cleanup(table, delete=True)) == 1
 
 
@@ -452,7 +455,9 @@ def test_files_of_a_commit_that_may_still_land_stay(
     [kept] = compactor.cleanup(table, delete=True)
     assert kept.left_alone  # somebody might roll that back
     later = datetime.now(UTC) + COMMIT_WINDOW
-    [swept] = recovery.clean_up(compactor._lake, compactor._store, table=table, delete=True, now=later)
+    [swept] = cleanup.clean_up(
+        compactor.application.spark_catalog, compactor.application.store, table=table, delete=True, now=later
+    )
     assert (swept.left_alone, swept.status, len(swept.files)) == (False, "abandoned", 1)
     assert on_storage(compactor, table, outcome.run_id) == []
     assert seen(spark, table) == before
@@ -473,7 +478,7 @@ def test_the_end_of_a_run_is_told_until_the_store_has_heard_it(
             raise BadInput("the run history cannot be used")  # the third time its answer is lost
 
     monkeypatch.setattr(SqlStore, "finish", fails_at_first)
-    monkeypatch.setattr(applying, "_FIRST_WAIT", 0)
+    monkeypatch.setattr(runs, "_FIRST_WAIT", 0)
     outcome = compactor.compact(table)
     [record] = compactor.runs(table)
     assert (outcome.status, record.status, len(told)) == (Status.COMMITTED, Status.COMMITTED, 4)

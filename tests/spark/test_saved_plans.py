@@ -11,13 +11,13 @@ from icepact import Compactor
 from icepact.entrypoints.cli.main import _guarded
 from icepact.model.errors import BadInput, TableNotFound
 from icepact.model.outcome import Outcome
-from icepact.model.run import Status
+from icepact.model.status import Status
 from tests.support.messy import equality_delete, load
 from tests.support.oracle import data_files, seen
 from tests.support.tables import create
 
 DAYS = 4
-OPTIONS = {"min_input_files": 2}
+OPTIONS: dict[str, Any] = {"min_input_files": 2}
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_what_changed_is_refused_and_the_rest_is_done(
     assert len(after) == len(live) - 2
     [own] = [run for run in compactor.runs(days, limit=1) if run.run_id == outcome.run_id]
     assert own.outcome is not None
-    assert {group["reason"] for group in own.outcome["groups"] if not group["committed"]} == {
+    assert {group.reason for group in own.outcome.groups if not group.committed} == {
         reason for reason in found.values() if reason != "done"
     }
 
@@ -173,14 +173,14 @@ def test_the_budget_is_that_of_the_hour_in_which_it_is_carried_out(
     compactor: Compactor, spark: SparkSession, days: str, tmp_path: Path
 ) -> None:
     size = sum(row[0] for row in spark.sql(f"SELECT file_size_in_bytes FROM {days}.files").collect())
-    wishes = {"max_bytes_per_hour": size}
+    wishes: dict[str, Any] = {"max_bytes_per_hour": size}
     file = saved(compactor, days, tmp_path, **wishes)
     assert len(compactor.load_plan(file).plan.steps) == DAYS
     before = seen(spark, days)
     compactor.compact(days, where="day = 0", **OPTIONS, **wishes)
     spark.sql(f"INSERT INTO {days} VALUES (1001, 1)")
     compactor.compact(days, where="day = 1", **OPTIONS, **wishes)
-    spent = sum(group["bytes_in"] for run in compactor.runs(days) for group in (run.outcome or {})["groups"])
+    spent = sum(group.bytes_in for run in compactor.runs(days) if run.outcome for group in run.outcome.groups)
     outcome = apply(compactor, file)
     done = sum(group.bytes_in for group in outcome.groups if group.committed)
     assert 0 < done <= size - spent

@@ -1,11 +1,14 @@
 """Tables whose columns or partitions changed between writes, and every type that Spark can load."""
 
+from typing import Any
+
 import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.model.errors import Unsupported
 from tests.support.checks import keeps_rows
+from tests.support.java import jvm
 from tests.support.messy import equality_delete, load
 from tests.support.oracle import delete_files, seen
 from tests.support.tables import create, create_typed
@@ -165,7 +168,8 @@ def test_columns_with_defaults(
     properties = {"write.format.default": file_format}
     table = create(spark, f"{namespace}.t", "id bigint, inner struct<a: int>", version=3, properties=properties)
     spark.range(0, 60, 1, 5).selectExpr("id", "named_struct('a', int(id))").toDF("id", "inner").writeTo(table).append()
-    types, literal = spark._jvm.org.apache.iceberg.types.Types, spark._jvm.org.apache.iceberg.expressions.Literal
+    iceberg = jvm(spark).org.apache.iceberg
+    types, literal = iceberg.types.Types, iceberg.expressions.Literal
     change = load(spark, f"local.{table}").updateSchema()
     change.addColumn("level", types.IntegerType.get(), None, literal.of(5))
     change.addColumn("word", types.StringType.get(), None, literal.of("old"))
@@ -225,7 +229,7 @@ TYPES = {
 @pytest.mark.parametrize(("file_format", "way"), WRITTEN)
 def test_all_types(compactor: Compactor, spark: SparkSession, namespace: str, file_format: str, way: str) -> None:
     """Every seventh value is null, one column is always null, and nulls are inside lists, maps and structs."""
-    columns = {f"c{n}": (kind, value) for n, (kind, value) in enumerate(TYPES.items())}
+    columns: dict[str, tuple[Any, str]] = {f"c{n}": (kind, value) for n, (kind, value) in enumerate(TYPES.items())}
     columns["nothing"] = ("string", "NULL")
     columns["list"] = (LIST, "IF(id % 3 = 0, array(), array(int(id), NULL))")
     columns["struct"] = (STRUCT, "named_struct('amount', IF(id % 2 = 0, NULL, decimal(id)), 'tags', array('a', NULL))")

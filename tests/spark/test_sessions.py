@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.model.errors import BadInput
-from icepact.model.run import Status
+from icepact.model.status import Status
 
 
 @pytest.fixture

@@ -10,17 +10,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
-from icepact.maintain import looking
-from icepact.maintain.memory import Memory
+from icepact.maintain import inspect
+from icepact.maintain.stats_cache import StatsCache
 from icepact.model.plan import Cost, Gain, Plan, RewriteFiles
-from icepact.model.policy import options
+from icepact.policy.options import options
 from icepact.record.sql import SqlStore
 from tests.support.oracle import data_files, seen
 from tests.support.tables import create
 
 HOUR = timedelta(hours=1)
 MANY, WAITING, DELETED, FRAGMENTED, CALM = (f"day=2026-01-0{n}" for n in range(1, 6))
-WORTH_IT = {"scans_per_day": 1_000_000, "reader_parallelism": 1}
+WORTH_IT: dict[str, Any] = {"scans_per_day": 1_000_000, "reader_parallelism": 1}
 
 
 def fill(spark: SparkSession, table: str) -> str:
@@ -49,7 +49,7 @@ def add(spark: SparkSession, table: str, day: str, files: int = 1) -> None:
 def planned(compactor: Compactor, table: str, *, later: timedelta = timedelta(), **given: Any) -> Plan:
     """As of some time from now."""
     now = datetime.now(UTC) + later
-    return looking.plan(compactor._means(table), table, options(given), now=now)
+    return inspect.plan(compactor.application.context(table), table, options(given), now=now)
 
 
 def steps(plan: Plan) -> dict[str, tuple[str, int]]:
@@ -65,12 +65,12 @@ def reasons(plan: Plan) -> dict[str, str]:
 def agreed(compactor: Compactor, table: str, **given: Any) -> Plan:
     """A plan that tells the same price and gain as a judgement."""
     plan, judgement = compactor.plan(table, **given), compactor.judge(table, **given)
-    of_place: dict[str, list[RewriteFiles]] = defaultdict(list)
+    steps: dict[str, list[RewriteFiles]] = defaultdict(list)
     for step in plan.steps:
-        of_place[step.partition].append(step)
-    assert {d.place.name for d in judgement.chosen} == set(of_place)
+        steps[step.partition].append(step)
+    assert {d.partition_group.name for d in judgement.chosen} == set(steps)
     for decision in judgement.chosen:
-        mine = of_place[decision.place.name]
+        mine = steps[decision.partition_group.name]
         assert decision.cost == Cost.sum(step.cost for step in mine)
         assert decision.gain == Gain.sum(step.gain for step in mine)
     return plan
@@ -118,7 +118,7 @@ def test_tiers_and_what_is_worth_it(compactor: Compactor, spark: SparkSession, n
     apply(compactor, later)
     assert planned(compactor, table, later=2 * HOUR, strategy="auto", **WORTH_IT).steps == ()
     # everything from time to time, if something came since
-    every_day = {"strategy": "auto", "full_trigger_interval": "1d", **WORTH_IT}
+    every_day: dict[str, Any] = {"strategy": "auto", "full_trigger_interval": "1d", **WORTH_IT}
     add(spark, table, CALM)
     never = planned(compactor, table, **every_day)
     assert steps(never) == {CALM: ("full", 2)}
@@ -141,8 +141,8 @@ def test_a_fleet_says_of_each_table_what_a_plan_says(compactor: Compactor, spark
         )
         [entry], plan = compactor.fleet(table).tables, compactor.plan(table)
         assert entry.summary.input_files == plan.predicted.input_files
-        assert entry.summary.seconds == pytest.approx(plan.predicted.seconds)
-        assert entry.summary.money == pytest.approx(plan.predicted.money, abs=1e-6)
+        assert entry.summary.seconds == pytest.approx(plan.predicted.seconds.likely)
+        assert entry.summary.money == pytest.approx(plan.predicted.money.likely, abs=1e-6)
         return entry
 
     assert (told("auto").chosen, told("auto").summary.doubt) == (False, "")
@@ -153,7 +153,7 @@ def test_a_fleet_says_of_each_table_what_a_plan_says(compactor: Compactor, spark
 
 def test_a_time_series(compactor: Compactor, spark: SparkSession, namespace: str) -> None:
     table = fill(spark, f"{namespace}.t")
-    series = {"strategy": "time-series", "target_file_size": "1MB"}
+    series: dict[str, Any] = {"strategy": "time-series", "target_file_size": "1MB"}
     still_open = agreed(compactor, table, **series)
     assert steps(still_open) == {MANY: ("minor", 12)}
     assert reasons(still_open)[FRAGMENTED].startswith("still open: last commit on ")
@@ -195,10 +195,12 @@ def test_the_fixed_point_survives_the_expiry_of_the_runs_snapshot(
     add(spark, table, WAITING)
     assert compactor.plan(table, **wanted).steps == ()
     expire(spark, table)
-    assert not compactor._lake.table(table).has_snapshot(outcome.snapshot_id)
+    assert not compactor.application.spark_catalog.table(table).has_snapshot(outcome.snapshot_id)
     assert compactor.plan(table, **wanted).steps == ()
-    forgetful = replace(compactor._means(table), store=SqlStore.in_file(tmp_path / "empty.db"), memory=Memory())
-    again = looking.plan(forgetful, table, options(wanted))
+    forgetful = replace(
+        compactor.application.context(table), store=SqlStore.in_file(tmp_path / "empty.db"), cache=StatsCache()
+    )
+    again = inspect.plan(forgetful, table, options(wanted))
     assert {step.partition for step in again.steps} == {MANY, CALM}
     add(spark, table, CALM)
     assert {step.partition for step in compactor.plan(table, **wanted).steps} == {CALM}

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.entrypoints.cli.report import page
-from icepact.iceberg import table as tables
-from icepact.model.table import Moment
+from icepact.iceberg.table import table as tables
+from icepact.model.snapshot import SnapshotInfo
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def told(spark: SparkSession, name: str) -> list[tuple[int, str, str | None, str
     return [tuple(row) for row in rows]
 
 
-def plain(moment: Moment) -> tuple[int, str, str, str, str]:
+def plain(moment: SnapshotInfo) -> tuple[int, str, str, str, str]:
     """A moment as the metadata tables would write it."""
     return (
         moment.snapshot_id,
@@ -65,7 +65,7 @@ def test_the_timeline_of_a_branch(compactor: Compactor, spark: SparkSession, nam
 
 def test_only_the_newest_are_remembered(compactor: Compactor, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = compactor.health(name).timeline
-    monkeypatch.setattr(tables, "_REMEMBERED", 2)
+    monkeypatch.setattr(tables, "_TIMELINE_LENGTH", 2)
     assert compactor.health(name).timeline == everything[-2:]
 
 

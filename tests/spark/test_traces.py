@@ -10,13 +10,14 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.commit import protocol
-from icepact.iceberg.leftovers import run_folder
-from icepact.iceberg.replace import mark_of, replace_files
-from icepact.iceberg.table import IcebergTable
-from icepact.iceberg.traces import traces
-from icepact.maintain import recovery
+from icepact.iceberg.commit.orphan_metadata import orphan_metadata
+from icepact.iceberg.commit.replace import manifest_prefix_of, replace_files
+from icepact.iceberg.commit.run_files import run_folder
+from icepact.iceberg.table.table import IcebergTable
+from icepact.maintain import cleanup
 from icepact.model.errors import CommitUnknown
-from icepact.model.run import Attempt, Status
+from icepact.model.run import Attempt
+from icepact.model.status import Status
 from tests.support.later import clean_up_later
 from tests.support.oracle import seen
 
@@ -26,7 +27,7 @@ def table(compactor: Compactor, spark: SparkSession, namespace: str) -> IcebergT
     """A table with three small files."""
     spark.sql(f"CREATE TABLE {namespace}.t (id bigint) USING iceberg")
     spark.range(0, 30, 1, 3).writeTo(f"{namespace}.t").append()
-    return compactor._lake.table(f"{namespace}.t")
+    return compactor.application.spark_catalog.table(f"{namespace}.t")
 
 
 def metadata(table: IcebergTable) -> set[str]:
@@ -115,7 +116,7 @@ def test_attempts_stay_on_record_until_what_they_left_is_gone(
         patched.setattr(protocol, "replace_files", dying(write_manifests))
         compactor.compact(table.name)
     with monkeypatch.context() as patched:
-        patched.setattr(recovery, "delete_files", lambda *_: None)  # as storage that refuses without a word
+        patched.setattr(cleanup, "delete_files", lambda *_: None)  # as storage that refuses without a word
         clean_up_later(compactor, table.name)
     assert metadata(table) > before
     [record] = compactor.runs(table.name)
@@ -164,8 +165,13 @@ def test_manifests_of_a_commit_that_landed_stay_and_those_of_its_earlier_tries_g
 ) -> None:
     """Somebody else was faster the first time; the second time its process was killed when the catalog had heard it."""
     marks: list[str] = []
+
+    def marked(*given: Any) -> str:
+        marks.append(manifest_prefix_of(*given))
+        return marks[-1]
+
     with monkeypatch.context() as patched:
-        patched.setattr(protocol, "mark_of", lambda *of: marks.append(mark_of(*of)) or marks[-1])
+        patched.setattr(protocol, "manifest_prefix_of", marked)
         outcome = compactor.compact(table.name)
     assert outcome.status is Status.COMMITTED
     [mark] = marks
@@ -178,7 +184,7 @@ def test_manifests_of_a_commit_that_landed_stay_and_those_of_its_earlier_tries_g
     attempt = Attempt(
         commit_id=landed.commit_id, head=landed.parent_id or 0, groups=[], started_at=record.started_at, mark=mark
     )
-    found = traces(table, [attempt], lost=())
+    found = orphan_metadata(table, [attempt], lost=())
     assert {Path(path).name: size for path, size in found.items()} == {
         f"{word}-m9.avro": 1,
         f"snap-123-1-{word}.avro": 1,
@@ -204,4 +210,4 @@ def test_metadata_of_others_is_left_alone(compactor: Compactor, table: IcebergTa
         started_at=record.started_at,
         mark=f"{table.table.location()}/metadata/{uuid.uuid4()}",
     )
-    assert traces(table, [attempt], lost={attempt.commit_id}) == {}
+    assert orphan_metadata(table, [attempt], lost={attempt.commit_id}) == {}

@@ -18,11 +18,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
-from icepact.entrypoints.cli.main import _guarded
-from icepact.iceberg.java import JavaError, error_class, error_line
+from icepact.entrypoints.cli.main import _guarded, exit_code
+from icepact.iceberg.java.bridge import JavaError, error_class, error_line
 from icepact.model.errors import BadInput, IcepactError
-from icepact.model.fleet import Ended
-from icepact.model.run import RunRecord, Status
+from icepact.model.fleet import VisitStatus
+from icepact.model.run import RunRecord
+from icepact.model.status import Status
 from tests.support.oracle import data_files
 from tests.support.servers.trial import configuration
 from tests.support.tables import create
@@ -107,15 +108,25 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Compa
     create(maker.spark, GOOD, "id bigint, day int")
     for _ in range(2):
         maker.spark.range(0, 10, 1, 1).selectExpr("id", "0 AS day").writeTo(GOOD).append()
-    uuids = {GOOD: maker._lake.table(GOOD).uuid}
+    uuids = {GOOD: maker.application.spark_catalog.table(GOOD).uuid}
     for name, (spoil, _, _) in BROKEN.items():
         uuids[f"db.{name}"] = another(folder / "wh/db/good", name)
         spoil(folder / "wh/db" / name)
     for name, uuid in uuids.items():
         run = f"dead-{name}"
-        facts = {"catalog": "lake", "branch": "main", "status": Status.RUNNING, "started_at": datetime.now(UTC)}
-        maker._store.begin(RunRecord(run_id=run, table=name, uuid=uuid, **facts))
+        facts: dict[str, Any] = {
+            "catalog": "lake",
+            "branch": "main",
+            "status": Status.RUNNING,
+            "started_at": datetime.now(UTC),
+        }
+        maker.application.store.begin(RunRecord(run_id=run, table=name, uuid=uuid, **facts))
     return Compactor(config=config)
+
+
+def config_of(lake: Compactor) -> str:
+    """Its configuration, which is beside its warehouse."""
+    return str(Path(lake.catalog.properties["warehouse"]).with_name("icepact.yaml"))
 
 
 def another(good: Path, name: str) -> str:
@@ -132,11 +143,11 @@ def another(good: Path, name: str) -> str:
 def test_what_java_says_is_known_by_its_class(lake: Compactor, name: str) -> None:
     """These are the exceptions that the other tests are about."""
     _, kind, line = BROKEN[name]
-    java = lake._lake.java
-    identifier = java.iceberg.catalog.TableIdentifier.of(lake._lake._namespace(("db",)), name)
+    java = lake.application.spark_catalog.java
+    identifier = java.iceberg.catalog.TableIdentifier.of(lake.application.spark_catalog._namespace(("db",)), name)
 
     def look() -> None:
-        found = lake._lake._catalog().loadTable(identifier)
+        found = lake.application.spark_catalog._catalog().loadTable(identifier)
         found.currentSnapshot().allManifests(found.io())
 
     if not kind:
@@ -157,16 +168,13 @@ def test_health_says_what_is_wrong_in_one_line(lake: Compactor, name: str, capsy
     assert line in str(told.value)
     assert "\n" not in str(told.value)
     assert isinstance(told.value, BadInput) or name in LOADED | {"not_json"}
-    assert lake._config.state is not None
-    config = str(lake._config.state / "icepact.yaml")
-    assert _guarded(["--config", config, "health", f"db.{name}"]) == told.value.exit_code
+    assert _guarded(["--config", config_of(lake), "health", f"db.{name}"]) == exit_code(told.value)
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", f"icepact: {told.value}\n")
 
 
 def test_on_request_the_whole_story_is_told(lake: Compactor, capsys: pytest.CaptureFixture[str]) -> None:
-    assert lake._config.state is not None
-    assert _guarded(["--config", str(lake._config.state / "icepact.yaml"), "-v", "health", "db.a_list"]) == 2
+    assert _guarded(["--config", config_of(lake), "-v", "health", "db.a_list"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("Traceback (most recent call last):")
     assert "at org.apache.iceberg.TableMetadataParser" in told
@@ -208,12 +216,12 @@ def test_a_round_goes_on_with_the_others(lake: Compactor) -> None:
     fleet = lake.fleet()
     assert [entry.summary.table for entry in fleet.tables] == [GOOD]
     assert {entry.table for entry in fleet.failed} == {f"db.{name}" for name in BROKEN}
-    visits = {visit.table: visit for visit in lake.run(fleet=fleet).visits}
-    assert visits.pop(GOOD).ended is Ended.DONE
+    visits = {visit.table: visit for visit in lake.fleet_run(fleet=fleet).visits}
+    assert visits.pop(GOOD).ended is VisitStatus.DONE
     assert len(data_files(lake.spark, GOOD)) == 1
     for name, (_, _, line) in BROKEN.items():
         visit = visits[f"db.{name}"]
-        assert visit.ended is Ended.FAILED
+        assert visit.ended is VisitStatus.FAILED
         assert line in visit.reason
         assert "\n" not in visit.reason
         assert "Py4J" not in visit.reason
@@ -238,7 +246,7 @@ def test_a_table_that_nobody_can_commit_to_is_refused_before_anything_is_written
 KILLED = """
 import os, signal, sys
 from pyspark import SparkContext
-from icepact import Compactor
+from tests.support.compactors import short_compactor
 
 class Killer:
     def advance(self, done):
@@ -250,7 +258,7 @@ class Killer:
             os.kill(java, signal.SIGKILL)
             os.waitid(os.P_PID, java, os.WEXITED | os.WNOWAIT)
 
-print(Compactor(warehouse=sys.argv[1], short=True).compact(sys.argv[2], rewrite_all=True, progress=Killer()).error)
+print(short_compactor(warehouse=sys.argv[1]).compact(sys.argv[2], rewrite_all=True, progress=Killer()).error)
 """
 
 

@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.commit import protocol
-from icepact.iceberg.replace import replace_files
-from icepact.maintain.recovery import resume_dead
+from icepact.iceberg.commit.replace import replace_files
+from icepact.maintain.aftercare import resume_dead
 from icepact.model.errors import CommitUnknown
 from icepact.model.progress import Silent
-from icepact.model.run import Status
+from icepact.model.status import Status
 from icepact.record.sql import SqlStore
 from tests.spark.test_ways_to_hurt import (
     all_there,
@@ -108,13 +108,13 @@ def test_a_copy_of_the_record_store_is_used_elsewhere(
     its inputs gone, has never tried to commit, and must not delete what is live."""
 
     def resume_in_the_copy() -> None:
-        assert compactor._catalog.embedded is not None
-        store, copy = compactor._catalog.embedded / "icepact.db", tmp_path / "icepact.db"
+        assert compactor.catalog.embedded is not None
+        store, copy = compactor.catalog.embedded / "icepact.db", tmp_path / "icepact.db"
         with closing(sqlite3.connect(store)) as original, closing(sqlite3.connect(copy)) as made:
             original.backup(made)
             made.execute("DELETE FROM leases")
             made.commit()
-        outcome = resume_dead(compactor._lake, days, SqlStore.in_file(copy), Silent())
+        outcome = resume_dead(compactor.application.spark_catalog, days, SqlStore.in_file(copy), Silent())
         assert outcome is not None
         assert outcome.status is Status.COMMITTED
 

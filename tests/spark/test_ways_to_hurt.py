@@ -15,11 +15,12 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.commit import protocol
-from icepact.iceberg import table as tables
-from icepact.iceberg.replace import replace_files
-from icepact.maintain import applying
+from icepact.iceberg.commit.replace import replace_files
+from icepact.iceberg.table import table as tables
+from icepact.iceberg.table.scan import live_deletes
+from icepact.maintain import runs
 from icepact.model.errors import BadInput, CommitUnknown, HeadMoved
-from icepact.model.run import Status
+from icepact.model.status import Status
 from tests.support.later import clean_up_later
 from tests.support.meanwhile import Meanwhile
 from tests.support.messy import equality_delete, load
@@ -87,7 +88,7 @@ def all_there(spark: SparkSession, table: str) -> bool:
     return all(Path(path.removeprefix("file:")).is_file() for path in data_files(spark, table))
 
 
-def before_the_commit(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> None:
+def before_the_commit(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
     """Let somebody do something after our judgement and before our commit, once."""
     pending = [action]
 
@@ -104,7 +105,7 @@ def before_the_commit(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None
 
 def new_files(compactor: Compactor, table: str) -> list[Path]:
     """What runs have written below their folders."""
-    location = Path(str(compactor._lake.table(table).table.location()).removeprefix("file:"))
+    location = Path(str(compactor.application.spark_catalog.table(table).table.location()).removeprefix("file:"))
     return sorted(location.glob("data/icepact-*/**/*.parquet"))
 
 
@@ -159,7 +160,7 @@ def test_units_are_recalled_only_as_long_as_nobody_takes_them_for_orphans(
         compactor.compact(old_days, progress=Meanwhile("attempting", die))
     written = {path.name for path in new_files(compactor, old_days)}
     if too_old:
-        monkeypatch.setattr(applying, "RECALLED_FOR", timedelta())
+        monkeypatch.setattr(runs, "RECALLED_FOR", timedelta())
     outcome = compactor.resume_dead(old_days)
     assert outcome is not None
     assert outcome.status is Status.COMMITTED
@@ -324,7 +325,7 @@ def test_a_pin_that_expires_before_anything_is_read(compactor: Compactor, spark:
 def test_a_head_that_expires_while_it_is_looked_at(
     compactor: Compactor, spark: SparkSession, old_days: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pending, real = [True], tables.live_deletes
+    pending, real = [True], live_deletes
 
     def slowly(java: Any, table: Any, snapshot: Any) -> Any:
         if pending:
@@ -453,10 +454,10 @@ def test_a_record_store_that_is_away_while_a_commit_is_judged(
 
     def commit(*args: Any, **kwargs: Any) -> int:
         with monkeypatch.context() as patched:
-            patched.setattr(compactor._store, "now", now)
+            patched.setattr(compactor.application.store, "now", now)
             return replace_files(*args, **kwargs)
 
-    real = compactor._store.now
+    real = compactor.application.store.now
     monkeypatch.setattr(protocol, "replace_files", commit)
     outcome = compactor.compact(old_days)
     assert outcome.status is (Status.COMMITTED if times == 1 else Status.FAILED)
@@ -497,8 +498,8 @@ def test_a_clean_up_through_an_older_state_of_the_catalog_deletes_nothing_that_i
     outcome = compactor.compact(days)
     new = metadata_of(spark, days)
     if not remembered:
-        compactor._store.forget(before=compactor._store.now() + timedelta(days=1))
-        assert not compactor._store.checkpoints(outcome.run_id)
+        compactor.application.store.forget(before=compactor.application.store.now() + timedelta(days=1))
+        assert not compactor.application.store.checkpoints(outcome.run_id)
     point_to(compactor, spark, days, old)
     clean_up_later(compactor, days)
     point_to(compactor, spark, days, new)
@@ -512,9 +513,9 @@ def metadata_of(spark: SparkSession, table: str) -> str:
 
 def point_to(compactor: Compactor, spark: SparkSession, table: str, metadata: str) -> None:
     """As if the catalog had been restored."""
-    assert compactor._catalog.embedded is not None
+    assert compactor.catalog.embedded is not None
     namespace, _, name = table.partition(".")
-    with sqlite3.connect(compactor._catalog.embedded / "catalog.db") as connection:
+    with sqlite3.connect(compactor.catalog.embedded / "catalog.db") as connection:
         connection.execute(
             "UPDATE iceberg_tables SET metadata_location = ? WHERE table_namespace = ? AND table_name = ?",
             (metadata, namespace, name),

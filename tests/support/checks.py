@@ -4,7 +4,7 @@ from typing import Any
 
 from icepact import Compactor
 from icepact.model.outcome import Outcome
-from icepact.model.run import Status
+from icepact.model.status import Status
 from tests.support.oracle import data_files, seen
 
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
+from icepact.execute.assemble.messages import Compared, InputFile, TaskContext, UnitReport, UnitWork, WriteSettings
 from icepact.execute.assemble.metrics import MetricsMode, metrics_columns
 from icepact.execute.assemble.task import run_units
-from icepact.execute.assemble.work import Compared, InputFile, TaskContext, UnitReport, UnitWork, Writing
 from icepact.execute.deletes.refs import DeleteRef
+from icepact.model.files import DeleteKind
 from icepact.model.schema import every_field
-from icepact.model.table import DeleteKind
 
 ROW_ID, LAST_UPDATED = 2147483540, 2147483539
 COPY: Mapping[str, Any] = {"copy_floor": 1}
@@ -71,7 +72,7 @@ def stored(field_id: int, name: str, kind: pa.DataType, *, required: bool = Fals
     return pa.field(name, kind, nullable=not required, metadata={"PARQUET:field_id": str(field_id)})
 
 
-def rows_of(columns: Mapping[pa.Field, Sequence[Any]]) -> pa.Table:
+def rows_of(columns: Mapping[pa.Field, Sequence[Any] | NDArray[Any]]) -> pa.Table:
     """Rows by their columns."""
     arrays = [pa.array(values, described.type) for described, values in columns.items()]
     return pa.Table.from_arrays(arrays, schema=pa.schema(list(columns)))
@@ -111,7 +112,7 @@ class Kernel:
             name_mapping=None if self.name_mapping is None else json.dumps(self.name_mapping),
             lineage=self.lineage,
             metrics=metrics_columns(self.schema, lambda _: MetricsMode.of("truncate(16)")),
-            writing=Writing(**{**_WRITING, **self.writing}),
+            writing=WriteSettings(**{**_WRITING, **self.writing}),
             created_by="icepact version 0",
             properties={},
             credentials=(),

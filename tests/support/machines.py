@@ -5,8 +5,9 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from icepact.model.plan import Method
-from icepact.model.rates import CALIBRATED, MIB, Effort, Estimate, Measured, Rates
+from icepact.economics.speeds import CALIBRATED, MIB, Measurement, Rates, Workload
+from icepact.model.effort import Estimate
+from icepact.model.methods import Method
 
 
 @dataclass(kw_only=True)
@@ -30,50 +31,54 @@ class Machine:
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
 
-    def exactly(self, method: Method, effort: Effort) -> float:
+    def exactly(self, method: Method, workload: Workload) -> float:
         """Seconds without noise."""
-        parts = CALIBRATED[method].parts(effort)
+        parts = CALIBRATED[method].parts(workload)
         factors = (self.units, self.files, self.copied, self.encoded)
         return self.slow * sum(part * factor for part, factor in zip(parts, factors, strict=True))
 
-    def effort(self) -> Effort:
+    def workload(self) -> Workload:
         """Something to do: from a few to hundreds of files."""
         copied = self.chance.choice([0, 1, 1]) * self.chance.randint(1, 2000) * MIB
         units, files = self.chance.randint(1, 8), self.chance.randint(10, 400)
-        return Effort(units=units, files=files, copied=copied, encoded=self.chance.randint(1, 800) * MIB)
+        return Workload(units=units, files=files, copied=copied, encoded=self.chance.randint(1, 800) * MIB)
 
-    def measure(self, effort: Effort, run: str, *, method: Method = Method.ASSEMBLE, table: str = "t") -> Measured:
+    def measure(
+        self, workload: Workload, run: str, *, method: Method = Method.ASSEMBLE, table: str = "t"
+    ) -> Measurement:
         """One group of a run."""
-        seconds = self.exactly(method, effort) * math.exp(self.chance.gauss(0, self.noise))
+        seconds = self.exactly(method, workload) * math.exp(self.chance.gauss(0, self.noise))
         if self.chance.random() < self.outliers:
             seconds *= self.chance.uniform(5, 10)
-        size = effort.copied + effort.encoded * self.ratio * math.exp(self.chance.gauss(0, self.noise / 5))
-        return Measured(
+        size = workload.copied + workload.encoded * self.ratio * math.exp(self.chance.gauss(0, self.noise / 5))
+        return Measurement(
             table=table,
             run=run,
             method=method,
-            effort=effort,
+            workload=workload,
             seconds=seconds,
             bytes_out=round(size),
             kept=1.0,
-            outputs=effort.units,
+            outputs=workload.units,
             reads=None,
             writes=None,
         )
 
 
-def history(machine: Machine, runs: int, *, method: Method = Method.ASSEMBLE, table: str = "t") -> list[Measured]:
+def history(machine: Machine, runs: int, *, method: Method = Method.ASSEMBLE, table: str = "t") -> list[Measurement]:
     """Runs of one group each, newest first."""
-    made = [machine.measure(machine.effort(), f"{table}-{method}-{n}", method=method, table=table) for n in range(runs)]
+    made = [
+        machine.measure(machine.workload(), f"{table}-{method}-{n}", method=method, table=table) for n in range(runs)
+    ]
     return made[::-1]
 
 
 def foreseen(machine: Machine, runs: int) -> Iterator[tuple[Estimate, float]]:
     """One run after the other: what was predicted from those before it, and what it took."""
-    known: Sequence[Measured] = ()
+    known: Sequence[Measurement] = ()
     for number in range(runs):
-        effort = machine.effort()
-        told = Rates.learned(known, "t").seconds(Method.ASSEMBLE, effort)
-        done = machine.measure(effort, f"run-{number}")
+        workload = machine.workload()
+        told = Rates.learned(known, "t").seconds(Method.ASSEMBLE, workload)
+        done = machine.measure(workload, f"run-{number}")
         known = [done, *known]
         yield told, done.seconds

@@ -5,6 +5,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tests.support.java import jvm
 from tests.support.messy import load
 
 _METRICS = ("column-sizes", "value-counts", "null-value-counts", "lower-bounds", "upper-bounds")
@@ -23,11 +24,11 @@ def described(spark: SparkSession, table: str) -> dict[str, dict[str, Any]]:
 
 def from_footer(spark: SparkSession, table: str, path: str) -> dict[str, Any]:
     """A file as Iceberg would describe it from its footer."""
-    iceberg = spark._jvm.org.apache.iceberg
+    iceberg = jvm(spark).org.apache.iceberg
     java = load(spark, f"local.{table}")
     stored = java.io().newInputFile(path)
     spec = iceberg.PartitionSpec.unpartitioned()
-    hadoop = spark._jvm.org.apache.hadoop
+    hadoop = jvm(spark).org.apache.hadoop
     parquet = iceberg.shaded.org.apache.parquet.hadoop
     place = parquet.util.HadoopInputFile.fromPath(hadoop.fs.Path(path), hadoop.conf.Configuration())
     reader = parquet.ParquetFileReader.open(place)
@@ -39,7 +40,7 @@ def from_footer(spark: SparkSession, table: str, path: str) -> dict[str, Any]:
 
 
 def _document(spark: SparkSession, file: Any, spec: Any) -> dict[str, Any]:
-    told = json.loads(str(spark._jvm.org.apache.iceberg.ContentFileParser.toJson(file, spec)))
+    told = json.loads(str(jvm(spark).org.apache.iceberg.ContentFileParser.toJson(file, spec)))
     kept = {key: told[key] for key in ("record-count", "file-size-in-bytes", "split-offsets") if key in told}
     for key in _METRICS:
         values = told.get(key, {"keys": [], "values": []})

@@ -9,10 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from tests.support.java import java_array, jvm
+
 
 def load(spark: SparkSession, table: str) -> Any:
     """Iceberg's own table object, freshly read; `table` carries the catalog's name."""
-    loaded = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, table)
+    loaded = jvm(spark).org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, table)
     loaded.refresh()
     return loaded
 
@@ -44,7 +46,7 @@ def equality_delete(
     bounds of its keys; `spec_id` is that of an old spec.
     """
     java = load(spark, table)
-    iceberg = spark._jvm.org.apache.iceberg
+    iceberg = jvm(spark).org.apache.iceberg
     schema = java.schema()
     ids = [schema.findField(name).fieldId() for name in columns]
     fields = []
@@ -60,12 +62,9 @@ def equality_delete(
         spec = java.specs()[spec_id]
     if unpartitioned:
         spec = next(s for s in java.specs().values() if s.isUnpartitioned())
-    array = spark.sparkContext._gateway.new_array(spark._jvm.int, len(ids))
-    for i, field_id in enumerate(ids):
-        array[i] = field_id
     builder = (
         iceberg.FileMetadata.deleteFileBuilder(spec)
-        .ofEqualityDeletes(array)
+        .ofEqualityDeletes(java_array(spark, jvm(spark).int, ids))
         .withPath(path)
         .withFormat("parquet")
         .withFileSizeInBytes(Path(path).stat().st_size)
@@ -101,7 +100,7 @@ def _arrow_type(kind: str) -> pa.DataType:
 def convert_to_positions(spark: SparkSession, table: str, *, deleted: int) -> None:
     """What a converter of deletes does: the equality delete goes, a position delete comes, in one replace."""
     java = load(spark, table)
-    iceberg = spark._jvm.org.apache.iceberg
+    iceberg = jvm(spark).org.apache.iceberg
     task = next(t for t in scan_tasks(java) if t.deletes().size() == 1 and _holds(t, deleted))
     path = str(task.file().location())
     position = pq.read_table(path.removeprefix("file:")).column("id").to_pylist().index(deleted)
@@ -122,7 +121,7 @@ def convert_to_positions(spark: SparkSession, table: str, *, deleted: int) -> No
         .withRecordCount(1)
         .build()
     )
-    sets = spark._jvm.java.util.Set
+    sets = jvm(spark).java.util.Set
     old = task.deletes().get(0)
     java.newRewrite().rewriteFiles(sets.of(), sets.of(old), sets.of(), sets.of(converted)).commit()
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 
-from icepact.model.table import DataFile, DeleteFile, DeleteKind, Partition
+from icepact.model.files import DataFile, DeleteFile, DeleteKind, Partition
 from tests.support.states import SPECS, applies, data_file, delete_file
 
 Place = tuple[int, Partition]
@@ -382,8 +382,8 @@ class Catalog:
     def point(self, snapshot_id: int, *, branch: str = "main") -> None:
         """Let a branch end at any snapshot that is known."""
         assert snapshot_id in self.metadata.snapshots
-        which = {"audit_id" if branch == "audit" else "head_id": snapshot_id}
-        self.metadata = replace(self.metadata, **which)  # type: ignore[arg-type]
+        which: dict[str, Any] = {"audit_id" if branch == "audit" else "head_id": snapshot_id}
+        self.metadata = replace(self.metadata, **which)
 
     # -- maintenance ------------------------------------------------------------------------------
 

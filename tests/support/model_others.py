@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from icepact.model.table import DeleteKind
+from icepact.model.files import DeleteKind
 from tests.support.model_iceberg import (
     DAYS,
     EVERYWHERE,
@@ -172,9 +172,10 @@ class Others:
     def overwrite(self, path: str) -> None:
         """Replace a file by one with its first row changed."""
         file = self.head.files[path]
-        first, *rest = self.head.read(file) or [None]
+        seen = self.head.read(file)
         added, rows = [], self.rows
-        if first is not None:
+        if seen:
+            first, *rest = seen
             changed = first.row._replace(name=next(self._names))
             added = [self._file(file.place, [Seen(changed, None, first.held), *rest])]
             rows = self.rows - {first.row} | {changed}

@@ -12,7 +12,7 @@ A commit behaves like the real thing where that can hurt:
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -20,13 +20,13 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
 from icepact.execute.rewriters.base import UnitResult
-from icepact.execute.run import Executed, Listener, unit_ids
-from icepact.iceberg.leftovers import Stored
-from icepact.iceberg.table import HeadView
-from icepact.model.plan import Method, Plan, RewriteFiles, Unit
-from icepact.model.progress import Progress
+from icepact.execute.units import Event, Executed, GroupDone, UnitFailed, UnitsDone, Waiting, WhyNot, unit_ids
+from icepact.iceberg.commit.run_files import StoredFile
+from icepact.iceberg.table.table import HeadView
+from icepact.model.files import DataFile, DeleteFile, DeleteKind, PartitionSpec
+from icepact.model.methods import Method
+from icepact.model.plan import Plan, RewriteFiles, Unit
 from icepact.model.rewrite import Written, WrittenFile
-from icepact.model.table import DataFile, DeleteFile, DeleteKind, PartitionSpec
 from tests.support.model_iceberg import (
     METADATA,
     Catalog,
@@ -297,7 +297,10 @@ class ModelTable:
     def snapshot(self, snapshot_id: int) -> Snapshot | None:
         return self.metadata.snapshots.get(snapshot_id)
 
-    def newRewrite(self) -> Rewrite:
+    def head_id(self, branch: str) -> int:
+        return self.head(branch).id
+
+    def new_commit(self) -> Rewrite:
         return Rewrite(self.catalog, self._wire, self._saw)
 
     def _saw(self, metadata: Metadata) -> None:
@@ -317,6 +320,7 @@ class ModelTable:
         places = {in_partition(f) for f in everything if f.path in paths}
         around = [f for f in everything if in_partition(f) in places]
         tasks: Any = _Tasks(around)
+        all_tasks: Any = _Tasks(everything)
         return HeadView(
             snapshot_id=snapshot.id,
             sequence_number=snapshot.number,
@@ -324,7 +328,7 @@ class ModelTable:
             interpretation=self.interpretation,
             files=around,
             deletes=[d.value for d in deletes],
-            everything=_Tasks(everything),  # type: ignore[arg-type]
+            everything=all_tasks,
             tasks=tasks,
             java_deletes=None,
         )
@@ -382,10 +386,10 @@ def run_folder(table: ModelTable, run_id: str) -> str:
     return f"{FOLDERS}{run_id}"
 
 
-def stored_files(table: ModelTable, folder: str) -> list[Stored]:
+def stored_files(table: ModelTable, folder: str) -> list[StoredFile]:
     """What is below a folder."""
     return [
-        Stored(path, _size(table.catalog, path), 0)
+        StoredFile(path, _size(table.catalog, path), 0)
         for path in sorted(table.catalog.storage)
         if path.startswith(f"{folder}/")
     ]
@@ -417,7 +421,7 @@ def deletes_to_remove(java: Any, view: HeadView, dangling: list[str], inputs: li
     return {d.path for d in view.deletes if d.path in dangling or d.referenced in inputs}
 
 
-def mark_of(table: ModelTable, rewrite: Rewrite) -> str:
+def manifest_prefix_of(table: ModelTable, rewrite: Rewrite) -> str:
     """Folder and common word of the manifests that a commit writes."""
     return f"{METADATA}/{rewrite.word}"
 
@@ -427,7 +431,7 @@ def manifests_of(table: ModelTable, snapshot_id: int) -> frozenset[str]:
     return frozenset(table.metadata.snapshots[snapshot_id].manifests)
 
 
-class Unused:
+class UnusedFiles:
     """What a commit calls unused; stands in for icepact's own."""
 
     def __init__(self, java: Any, rewrite: Rewrite) -> None:
@@ -509,11 +513,11 @@ class ModelStaging:
             for n, (place, some) in enumerate(seen.items())
         ]
 
-    def write(self, files: Sequence[Data], listener: Listener) -> UnitResult:
+    def write(self, files: Sequence[Data]) -> Generator[Event, None, UnitResult]:
         """Put new files on storage; while that goes on, the run looks whether it must stop."""
-        listener.going_on()
+        yield Waiting()
         waited = self._table.stop("write", files)
-        listener.going_on()
+        yield Waiting()
         if waited > TASK_TIMEOUT:
             raise Refusal("SparkException", "the task was lost")
         self._catalog.store(files)
@@ -549,24 +553,27 @@ def _document(file: Data) -> dict[str, Any]:
 
 
 def execute(
-    plan: Plan, staging: ModelStaging, progress: Progress, listener: Listener, done: Mapping[str, UnitResult]
-) -> Executed:
+    plan: Plan, staging: ModelStaging, *, done: Mapping[str, UnitResult], why_not: WhyNot
+) -> Generator[Event, None, None]:
     """Stands in for the executor: one unit after the other; what is whole already is told first."""
-    results, failed = dict(done), dict[str, str]()
+    results, clean = dict(done), True
     whole = [step for step in plan.steps if all(unit_id in done for unit_id in unit_ids(step))]
     for step in whole:
-        listener.group_done(_written(step, results))
+        yield GroupDone(written=_written(step, results))
     for step in (s for s in plan.steps if s not in whole):
-        try:
-            for unit, unit_id in zip(step.units, unit_ids(step), strict=True):
-                if unit_id not in results:
-                    results[unit_id] = staging.write(staging.read(step, unit, unit_id), listener)
-                    listener.units_done({unit_id: results[unit_id]})
-        except Refusal as error:
-            failed[step.group_id] = str(error)
-            continue
-        listener.group_done(_written(step, results))
-    return Executed(failed=failed, clean=not failed)
+        for unit, unit_id in zip(step.units, unit_ids(step), strict=True):
+            if unit_id in results:
+                continue
+            try:
+                results[unit_id] = yield from staging.write(staging.read(step, unit, unit_id))
+            except Refusal as error:
+                yield UnitFailed(unit_id=unit_id, reason=str(error))
+                clean = False
+                break
+            yield UnitsDone(units={unit_id: results[unit_id]})
+        else:
+            yield GroupDone(written=_written(step, results))
+    yield Executed(clean=clean)
 
 
 def _written(step: RewriteFiles, results: Mapping[str, UnitResult]) -> Written:
@@ -576,6 +583,5 @@ def _written(step: RewriteFiles, results: Mapping[str, UnitResult]) -> Written:
         inputs=(),
         rows_observed=sum(u.rows_observed for u in units),
         files=tuple(f for u in units for f in u.files),
-        seconds=0.0,
         methods={Method.SPARK.value: len(units)},
     )

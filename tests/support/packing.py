@@ -3,10 +3,10 @@
 import math
 from collections.abc import Sequence
 
+from icepact.model.files import DataFile
 from icepact.model.plan import Unit
 from icepact.model.policy import Policy
-from icepact.model.table import DataFile
-from icepact.plan.packing import pack_sizes, reading_order
+from icepact.plan.pack import pack_sizes, reading_order
 
 
 def pack(files: Sequence[DataFile], policy: Policy, ratio: float = 1.0) -> tuple[Unit, ...]:

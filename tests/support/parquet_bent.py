@@ -2,7 +2,7 @@
 
 import copy
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from icepact.execute.parquet import thrift
@@ -87,6 +87,23 @@ def meta_of(fields: Fields, group: int = 0, column: int = 0) -> Fields:
     """A column's metadata inside a footer."""
     found: Fields = fields[4][group][1][column][3]
     return found
+
+
+def meta_path(group: int = 0, column: int = 0) -> tuple[int, ...]:
+    """Where a column's metadata is inside a footer."""
+    return 4, group, 1, column, 3
+
+
+def updating(path: Sequence[int], values: Fields) -> Callable[[Fields], object]:
+    """A change of the fields that a path through the footer leads to."""
+
+    def change(fields: Fields) -> None:
+        found: Any = fields
+        for step in path:
+            found = found[step]
+        found.update(values)
+
+    return change
 
 
 def walk(data: bytes, chunk: Chunk) -> Iterator[tuple[int, int, Fields]]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from icepact.execute.parquet.input import Source
+from icepact.execute.parquet.input import ByteSource
 
 # -- where bytes come from and go to --------------------------------------------------------------------
 
@@ -43,7 +43,7 @@ class Stored:
 class FileSink:
     """A local file."""
 
-    splices = False
+    copies_server_side = False
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("wb")
@@ -53,7 +53,7 @@ class FileSink:
         """Add bytes."""
         self.position += self._file.write(data)
 
-    def copy(self, source: Source, offset: int, length: int) -> None:
+    def copy(self, source: ByteSource, offset: int, length: int) -> None:
         """Add a range of a source."""
         self.append(source.read(offset, length))
 
@@ -72,7 +72,7 @@ class Part(NamedTuple):
 class PartsSink:
     """An upload in parts, of which the store copies some by itself."""
 
-    splices = True
+    copies_server_side = True
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
@@ -82,7 +82,7 @@ class PartsSink:
         """Add bytes."""
         self._add(Part(bytes(data), copied=False))
 
-    def copy(self, source: Source, offset: int, length: int) -> None:
+    def copy(self, source: ByteSource, offset: int, length: int) -> None:
         """Add a range of a source; a store refuses to copy nothing."""
         assert length > 0
         self._add(Part(bytes(source.read(offset, length)), copied=True))
@@ -182,7 +182,8 @@ def _scalar(kind: pa.DataType, rng: random.Random) -> Any:
 
 def _lowest(kind: pa.DataType) -> int:
     if pa.types.is_signed_integer(kind):
-        return -(1 << kind.bit_width - 1)
+        bits: int = kind.bit_width
+        return -(1 << bits - 1)
     if pa.types.is_timestamp(kind):
         return -_MOST[kind.unit]
     return -500_000 if pa.types.is_date(kind) else 0
@@ -190,7 +191,8 @@ def _lowest(kind: pa.DataType) -> int:
 
 def _highest(kind: pa.DataType) -> int:
     if pa.types.is_integer(kind):
-        return (1 << kind.bit_width - pa.types.is_signed_integer(kind)) - 1
+        bits: int = kind.bit_width - pa.types.is_signed_integer(kind)
+        return (1 << bits) - 1
     if pa.types.is_timestamp(kind):
         return _MOST[kind.unit]
     return {"ms": 86_399_999, "us": 86_399_999_999, "ns": 86_399_999_999_999}.get(getattr(kind, "unit", ""), 500_000)

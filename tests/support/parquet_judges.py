@@ -3,18 +3,19 @@
 import itertools
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from icepact.execute.parquet.assembler import Assembled
+from icepact.execute.parquet.assembler import AssembledFile
 from icepact.execute.parquet.footer import Chunk, Footer
-from icepact.execute.parquet.input import Input, Memory, Pick
+from icepact.execute.parquet.input import Input, MemorySource, Pick
 from icepact.execute.parquet.layout import (
     BLOOM_HEADER,
     BOOLEAN,
@@ -53,12 +54,20 @@ def same_rows(data: bytes, expected: pa.Table) -> None:
 # -- DuckDB -------------------------------------------------------------------------------------------------
 
 
-class Rows(NamedTuple):
+@dataclass(frozen=True)
+class Rows:
     """A range of rows of a file."""
 
     path: Path
     first: int
     count: int
+
+
+def duckdb_rows(query: str) -> list[tuple[Any, ...]]:
+    """What DuckDB answers to a query."""
+    found = duckdb.sql(query)
+    assert found is not None
+    return found.fetchall()
 
 
 def duckdb_sums(rows: Sequence[Rows], columns: Sequence[str]) -> tuple[int, ...]:
@@ -70,13 +79,12 @@ def duckdb_sums(rows: Sequence[Rows], columns: Sequence[str]) -> tuple[int, ...]
         for part in rows
     ]
     sums = ", ".join(["count(*)", *(f'count("{name}"), sum(hash("{name}")::hugeint)' for name in columns)])
-    found: list[tuple[int, ...]] = duckdb.sql(f"select {sums} from ({' union all '.join(parts)})").fetchall()
-    return found[0]
+    return duckdb_rows(f"select {sums} from ({' union all '.join(parts)})")[0]
 
 
 def beyond_duckdb(data: bytes) -> Iterator[str]:
     """Columns of a file that DuckDB cannot read: it splits the bytes of numbers only."""
-    footer = Input(Memory(data)).footer
+    footer = Input(MemorySource(data)).footer
     for group in footer.row_groups:
         for leaf, chunk in zip(footer.leaves, group.chunks, strict=True):
             if leaf.physical == FIXED and BYTE_STREAM_SPLIT in chunk.encodings:
@@ -102,7 +110,7 @@ def regions(data: bytes, footer: Footer) -> Iterator[tuple[int, int]]:
 
 def fills_the_file(data: bytes) -> None:
     """Magic, chunks, filters, indexes and footer follow each other without a gap or an overlap."""
-    ordered = sorted(regions(data, Input(Memory(data)).footer))
+    ordered = sorted(regions(data, Input(MemorySource(data)).footer))
     assert [start for start, _ in ordered] == [0, *(end for _, end in ordered[:-1])]
     assert ordered[-1][1] == len(data)
 
@@ -116,10 +124,10 @@ def splits_hold(footer: Footer) -> None:
         assert starts[number] <= middle < following
 
 
-def described_well(data: bytes, assembled: Assembled, groups: Sequence[int]) -> None:
+def described_well(data: bytes, assembled: AssembledFile, groups: Sequence[int]) -> None:
     """Totals, ordinals, offsets and what the footer says of the file as a whole."""
     fields = footer_of(data)
-    footer = Input(Memory(data)).footer
+    footer = Input(MemorySource(data)).footer
     assert footer.created_by == CREATED_BY
     assert footer.key_values == {b"who": b"a test"}
     assert (fields[1], fields[7]) == (2, [{1: {}}] * len(footer.leaves))
@@ -146,7 +154,7 @@ def same_chunk(data: bytes, chunk: Chunk, pick: Pick) -> None:
     before = pick.chunk
     source = bytes(pick.input.source.read(0, pick.input.source.size))
     assert data[chunk.start : chunk.end] == source[before.start : before.end]
-    check_pages(Memory(data).read, chunk)
+    check_pages(MemorySource(data).read, chunk)
     assert chunk.fields.keys() <= {2, 3, 4, 5, 6, 7}
     assert chunk.meta.keys() <= {1, 2, 3, 4, 5, 6, 7, 9, 11, 12, 13, 14, 15, 16}
     for number in (1, 2, 4, 5, 6, 7, 13, 16):
@@ -197,7 +205,7 @@ def _at(data: bytes, where: tuple[int, int]) -> bytes:
 
 def statistics_hold(data: bytes) -> int:
     """Every bound holds for all values, and every count is right; returns how many bounds there are."""
-    file, footer, bounds = opened(data), Input(Memory(data)).footer, 0
+    file, footer, bounds = opened(data), Input(MemorySource(data)).footer, 0
     for number, group in enumerate(footer.row_groups):
         table = file.read_row_group(number)
         columns = [leaf for column in table.columns for leaf in _leaf_arrays(column.combine_chunks())]

@@ -4,20 +4,20 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from icepact.assess.health import assess
-from icepact.model.budget import Limit
-from icepact.model.census import census_of
+from icepact.economics.speeds import Rates
+from icepact.model.limits import Limit
 from icepact.model.plan import Plan
 from icepact.model.policy import Policy
 from icepact.model.prices import Prices
-from icepact.model.rates import Rates
-from icepact.model.table import TableState
+from icepact.model.snapshot import PinnedFiles
 from icepact.plan import planner
+from icepact.stats.table import file_stats_of
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def make_plan(
-    state: TableState,
+    state: PinnedFiles,
     policy: Policy,
     rates: Rates | None = None,
     *,
@@ -26,5 +26,5 @@ def make_plan(
     budget: Sequence[Limit] | None = None,
 ) -> Plan:
     """Assessed and planned."""
-    health = assess(census_of(state), policy)
+    health = assess(file_stats_of(state), policy)
     return planner.make_plan(health, state, policy, rates, now=NOW, prices=prices, set_aside=set_aside, budget=budget)

@@ -8,7 +8,7 @@ import datetime
 import random
 import struct
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -52,7 +52,7 @@ def _hex(data: bytes) -> str:
     return f"X'{data.hex()}'"
 
 
-_SQL: Mapping[str, Any] = {
+_SQL: Mapping[str, Callable[[str, Any], str]] = {
     "string": lambda _, value: f"decode({_hex(value.encode())}, 'UTF-8')",
     "binary": lambda _, value: _hex(value),
     "fixed": lambda _, value: _hex(value),
@@ -84,8 +84,14 @@ def _decimals(precision: int, scale: int) -> list[Decimal]:
     return [Decimal(f"{n}e-{scale}") for n in (-most, -(10 ** (precision // 2)), -1, 0, 1, 127, 128, most - 1, most)]
 
 
+def _moment(
+    year: int, month: int, day: int, hour: int = 0, minute: int = 0, second: int = 0, micros: int = 0
+) -> datetime.datetime:
+    return datetime.datetime(year, month, day, hour, minute, second, micros)  # noqa: DTZ001
+
+
 _MOMENTS = [
-    datetime.datetime(*parts)  # noqa: DTZ001
+    _moment(*parts)
     for parts in [
         (1, 1, 1),
         (1582, 10, 4, 23, 59, 59, 999999),

@@ -254,7 +254,7 @@ class Played:
             if label := labels[n % len(labels)]:
                 groups.setdefault((file.place, label), []).append(path)
         if groups and len(self.alive) < MOST:
-            self._forgive()
+            self._unblock()
             agent = self.world.start(*groups.values(), host=host, store=store, commits=commits, split=split)
             self.world.go(agent, until)
 
@@ -278,7 +278,7 @@ class Played:
     def resume(self, n: int, host: str, store: int, until: str) -> None:
         records = self.world.runs(store, open_only=True)
         if records and len(self.alive) < MOST:
-            self._forgive()
+            self._unblock()
             self.world.go(self.world.resume(records[n % len(records)], host=host, store=store), until)
 
     def clean_up(self, host: str, store: int, until: str) -> None:
@@ -309,12 +309,12 @@ class Played:
             self.world.go(agent)
             SEEN["taken back"] += not isinstance(agent.result, Exception)
 
-    def _forgive(self) -> None:
+    def _unblock(self) -> None:
         """Runs that failed one after the other must not stop the search."""
         self.world.check_alarms()
         for store in STAGE.stores:
             if store.failures(self.world.catalog.uuid):
-                store.forgive(self.world.catalog.uuid)
+                store.forget_failures(self.world.catalog.uuid)
 
 
 def search(examples: int, *, first: int = 0) -> None:

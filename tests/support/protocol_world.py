@@ -19,20 +19,27 @@ from typing import Any
 
 import pytest
 
-from icepact.commit import after, protocol, settle
+from icepact.commit import post_commit as after
+from icepact.commit import protocol
+from icepact.commit import reconcile as settle
+from icepact.commit.batches import ProvenGroup
 from icepact.commit.judge import Verdict
-from icepact.commit.protocol import Ready
-from icepact.commit.settle import COMMIT_WINDOW
-from icepact.iceberg import leftovers, replace, traces
-from icepact.iceberg.table import HeadView
-from icepact.maintain import applying, ending, recovery, work
-from icepact.maintain.work import BROKEN
-from icepact.model import run as running
+from icepact.commit.reconcile import COMMIT_WINDOW
+from icepact.iceberg.commit import orphan_metadata as traces
+from icepact.iceberg.commit import replace
+from icepact.iceberg.commit import run_files as leftovers
+from icepact.iceberg.table.table import HeadView
+from icepact.maintain import aftercare, cleanup, outcomes, rounds, runs
+from icepact.maintain.rounds import BROKEN
+from icepact.model.effort import Estimate
 from icepact.model.errors import BadInput, IcepactError
-from icepact.model.plan import Before, Cost, Method, Plan, Prediction, RewriteFiles, Unit
+from icepact.model.methods import Method
+from icepact.model.plan import Before, Cost, Plan, Prediction, RewriteFiles, Unit
 from icepact.model.policy import Policy
 from icepact.model.progress import Silent
-from icepact.model.run import Owner, RunRecord, Status
+from icepact.model.run import Owner, RunRecord
+from icepact.model.status import Status
+from icepact.record import process
 from icepact.record.sql import SqlStore
 from icepact.record.watch import Watch
 from tests.support import model_table
@@ -101,7 +108,8 @@ class Agent:
 
     def __init__(self, world: "World", number: int, host: str, work: Callable[[], object]) -> None:
         self.owner = Owner(host=host, pid=number, born=number, boot=f"boot of {host}", space="all")
-        self.at, self.what, self.since = "start", (), world.now
+        self.at, self.since = "start", world.now
+        self.what: Sequence[Any] = ()
         self.killed = self.ended = False
         self.error: BaseException | None = None
         self.result: object = None
@@ -121,6 +129,9 @@ class Agent:
     def step(self) -> None:
         """Go on to the next stop, or to the end."""
         assert not self.ended
+        self._take_turn()
+
+    def _take_turn(self) -> None:
         self._go.release()
         assert self._back.acquire(timeout=60)
         if self.ended:
@@ -240,12 +251,12 @@ class World:
     # -- who is there -----------------------------------------------------------------------------
 
     @property
-    def lake(self) -> Any:
+    def spark_catalog(self) -> Any:
         """Stands in for `Lake`."""
         return SimpleNamespace(catalog=self.name, recorded_as=self.name, table=lambda name: self.table())
 
     def _agent(self, host: str, store: int, work: Callable[[Any, Any], object]) -> Agent:
-        agent = Agent(self, len(self.agents) + 1, host, lambda: work(self.lake, self.stores[store]))
+        agent = Agent(self, len(self.agents) + 1, host, lambda: work(self.spark_catalog, self.stores[store]))
         self.agents.append(agent)
         return agent
 
@@ -258,19 +269,27 @@ class World:
     ) -> Agent:
         """Pin, plan and begin."""
         plan = self._plan(groups, _policy(commits), split)
-        return self._agent(host, store, lambda lake, records: applying.apply(lake, plan, records, Silent()))
+        return self._agent(
+            host, store, lambda spark_catalog, records: runs.apply(spark_catalog, plan, records, Silent())
+        )
 
     def resume(self, record: RunRecord, *, host: str = "here", store: int = 0) -> Agent:
         """Carry on with a run."""
-        return self._agent(host, store, lambda lake, records: applying.resume(lake, record, records, Silent()))
+        return self._agent(
+            host, store, lambda spark_catalog, records: runs.resume(spark_catalog, record, records, Silent())
+        )
 
     def clean_up(self, *, host: str = "here", store: int = 0) -> Agent:
         """Clean up after all runs."""
-        return self._agent(host, store, lambda lake, records: recovery.clean_up(lake, records, delete=True))
+        return self._agent(
+            host, store, lambda spark_catalog, records: cleanup.clean_up(spark_catalog, records, delete=True)
+        )
 
     def take_back(self, record: RunRecord, *, host: str = "here", store: int = 0) -> Agent:
         """Go back to before a run."""
-        return self._agent(host, store, lambda lake, records: recovery.take_back(lake, record, records))
+        return self._agent(
+            host, store, lambda spark_catalog, records: aftercare.take_back(spark_catalog, record, records)
+        )
 
     def runs(self, store: int = 0, *, open_only: bool = False) -> list[RunRecord]:
         """Newest first."""
@@ -291,7 +310,7 @@ class World:
                     units=tuple(Unit(files=(f,)) for f in files) if split else (Unit(files=files),),
                     method=Method.SPARK,
                     method_reason="",
-                    cost=Cost(seconds=1, baseline_seconds=1, copied_bytes=0, encoded_bytes=0, requests=0),
+                    cost=Cost(seconds=Estimate(likely=1.0), baseline_seconds=1.0),
                     reason="",
                     predicted_files=1,
                     predicted_bytes=1,
@@ -309,7 +328,16 @@ class World:
             steps=tuple(steps),
             deletes=view.deletes,
             left_out=(),
-            predicted=Prediction(**dict.fromkeys(Prediction.__slots__, 0)),
+            predicted=Prediction(
+                files_before=0,
+                files_after=0,
+                input_files=0,
+                input_bytes=0,
+                output_files=0,
+                output_bytes=0,
+                delete_records=0,
+                cores=0,
+            ),
             before=Before(files=0, rows=0, bytes=0),
             complete=True,
         )
@@ -572,7 +600,8 @@ class ModelTime(datetime):
 
     @classmethod
     def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
-        return STAGE.world.now  # type: ignore[no-any-return]
+        now: datetime = STAGE.world.now
+        return now
 
 
 def this_process() -> Owner:
@@ -586,8 +615,10 @@ def sleep(seconds: float) -> None:
     STAGE.world.stop("sleep", ())
 
 
-def _judged(view: HeadView, groups: Sequence[Ready], *given: Any, **named: Any) -> list[tuple[Ready, Verdict]]:
-    verdicts = REAL_JUDGED(view, groups, *given, **named)
+def _judged(
+    view: HeadView, groups: Sequence[ProvenGroup], *given: Any, **named: Any
+) -> list[tuple[ProvenGroup, Verdict]]:
+    verdicts: list[tuple[ProvenGroup, Verdict]] = REAL_JUDGE_GROUPS(view, groups, *given, **named)
     SEEN.update(f"judged: {verdict.answer}" for _, verdict in verdicts)
     return verdicts
 
@@ -600,7 +631,7 @@ def _roll_back(table: ModelTable, branch: str, *, bad: int, good: int) -> bool:
     return True
 
 
-REAL_JUDGED: Any = protocol.judged
+REAL_JUDGE_GROUPS: Any = protocol.judge_groups
 REAL_DANGLING: Any = protocol._dangling
 
 
@@ -636,23 +667,24 @@ def set_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     here = {"datetime": ModelTime, "this_process": this_process}
     for module, names in {
         protocol: {
-            **{"judged": _judged, "this_process": this_process},
-            **stand_ins("mark_of", "delete_files", "manifests_of", "Unused"),
+            **{"judge_groups": _judged, "this_process": this_process},
+            **stand_ins("manifest_prefix_of", "delete_files", "manifests_of", "UnusedFiles"),
         },
         after: {"roll_back": _roll_back},
         settle: stand_ins("referenced"),
-        applying: {
+        runs: {
             **here,
             **{"secrets": tokens, "time": clock, "Watch": Beating},
             **stand_ins("referenced", "delete_files", "run_folder", "missing_files"),
         },
-        ending: {"time": clock},
-        recovery: {
+        outcomes: {"time": clock},
+        cleanup: {
             **here,
-            **{"secrets": tokens, "roll_back": _roll_back, "unfinished_uploads": lambda table, run_id: 0},
-            **stand_ins("referenced", "listed_files", "delete_files", "run_folder", "missing_files"),
+            **{"secrets": tokens, "unfinished_uploads": lambda table, run_id: 0},
+            **stand_ins("referenced", "listed_files", "delete_files", "run_folder"),
         },
-        work: {
+        aftercare: {"this_process": this_process, "roll_back": _roll_back, **stand_ins("missing_files")},
+        rounds: {
             **{"Staging": ModelStaging, "execute": model_table.execute},
             **{"commit": partial(protocol.commit, sleep=sleep), "datetime": ModelTime},
         },
@@ -662,7 +694,7 @@ def set_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
             "_metadata": lambda table, stored, lost: [],  # of table metadata the model knows only the newest
         },
         replace: {"ensure_callback_server_started": lambda _: None, "_delete_files": model_table.deletes_to_remove},
-        running: {"this_process": this_process, "has_ended": lambda pid, born: STAGE.world.born(pid) != born},
+        process: {"this_process": this_process, "has_ended": lambda pid, born: STAGE.world.born(pid) != born},
     }.items():
         for name, stand_in in names.items():
             monkeypatch.setattr(module, name, stand_in)

@@ -9,10 +9,11 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
+from icepact.model.files import DataFile, DeleteFile, DeleteKind, Partition
 from icepact.model.plan import Plan, RewriteFiles
 from icepact.model.policy import JobOrder, Policy
-from icepact.model.table import DataFile, DeleteFile, DeleteKind, LastRun, Partition, TableState
-from icepact.plan.packing import outputs_of
+from icepact.model.snapshot import LastRun, PinnedFiles
+from icepact.plan.pack import outputs_of
 from tests.support.states import attach, data_file, delete_file, make_policy, make_state
 
 DAYS: list[tuple[int, Partition]] = [(1, (f"d{n}",)) for n in range(4)]
@@ -51,7 +52,7 @@ def sizes(policy: Policy) -> st.SearchStrategy[int]:
 @st.composite
 def tables(
     draw: st.DrawFn, policy: Policy, *, old_specs: bool = True, versions: tuple[int, ...] = (1, 2, 3)
-) -> TableState:
+) -> PinnedFiles:
     """A table with several partitions, specs old and current, and every kind of delete its version knows."""
     version = draw(st.sampled_from(versions))
     places = draw(st.lists(st.sampled_from(DAYS + (OLD if old_specs else [])), min_size=1, max_size=4, unique=True))
@@ -104,7 +105,7 @@ def exactly(size: int) -> int:
     return size
 
 
-def committed(state: TableState, plan: Plan, actual: Callable[[int], int], *, marker: bool = True) -> TableState:
+def committed(state: PinnedFiles, plan: Plan, actual: Callable[[int], int], *, marker: bool = True) -> PinnedFiles:
     """The table once every group of a plan is committed in one snapshot."""
     gone = {f.path for step in plan.steps for f in step.files}
     number = state.sequence_number + 1 if state.format_version > 1 else 0
@@ -128,7 +129,7 @@ def committed(state: TableState, plan: Plan, actual: Callable[[int], int], *, ma
     )
 
 
-def _outputs(state: TableState, plan: Plan) -> Iterator[tuple[int, tuple[int, Partition]]]:
+def _outputs(state: PinnedFiles, plan: Plan) -> Iterator[tuple[int, tuple[int, Partition]]]:
     """Predicted size and place of every output; rows of an old spec spread over all current partitions."""
     for step in plan.steps:
         if not step.regroup:
@@ -141,6 +142,6 @@ def _outputs(state: TableState, plan: Plan) -> Iterator[tuple[int, tuple[int, Pa
             yield from ((max(1, step.bytes // len(places)), place) for place in places)
 
 
-def _current_places(state: TableState, step: RewriteFiles) -> list[tuple[int, Partition]]:
+def _current_places(state: PinnedFiles, step: RewriteFiles) -> list[tuple[int, Partition]]:
     found = [place for place in state.by_partition if place[0] == step.output_spec_id]
     return found or [(step.output_spec_id, ("new",))]

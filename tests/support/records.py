@@ -3,8 +3,10 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from icepact.model.effort import Effort
 from icepact.model.outcome import GroupOutcome, Outcome
-from icepact.model.run import RunRecord, Status
+from icepact.model.run import RunRecord
+from icepact.model.status import Status
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -38,7 +40,7 @@ def run_outcome(run_id: str, **given: Any) -> Outcome:
         rows_out=50,
         bytes_in=600,
         bytes_out=400,
-        seconds=1.5,
+        effort=Effort(seconds=1.5),
     )
     facts: dict[str, Any] = {
         "table": "db.events",

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from icepact.model.lessons import Expected
-from icepact.plan import learning
+from icepact.economics import learning
+from icepact.economics.lessons import ExpectedGain
+from icepact.model.outcome import Outcome
 from tests.support.simulator import TABLES, WORLDS, Teacher, compare, seeds_of, taught
 
 FEWEST = 8
@@ -28,13 +29,13 @@ class Fitted:
     def __init__(self, models: Mapping[str, Any], table: str) -> None:
         self._models = models
         self._table = table
-        self._known: dict[tuple[float, ...], Expected] = {}
+        self._known: dict[tuple[float, ...], ExpectedGain] = {}
 
-    def expect(self, features: Mapping[str, float], partition: str = "") -> Expected:
+    def expect(self, features: Mapping[str, float], partition: str = "") -> ExpectedGain:
         """What the models say of a rewrite with these features."""
         row = tuple(round(2 * value) / 2 for value in _row(self._table, features))
         if row not in self._known:
-            self._known[row] = Expected(
+            self._known[row] = ExpectedGain(
                 cost=math.exp(self._said("cost", row)),
                 compression=math.exp(self._said("compression", row)),
                 lasting=math.exp(min(0.0, self._said("lasting", row))),
@@ -50,8 +51,8 @@ class Fitted:
 def teacher(make: Callable[[], Any]) -> Teacher:
     """A teacher with models of one kind."""
 
-    def teach(outcomes: Sequence[Mapping[str, Any]], table: str, now: datetime) -> Any:
-        key = (len(outcomes), str(outcomes[-1]["started_at"]), id(outcomes[0]))
+    def teach(outcomes: Sequence[Outcome], table: str, now: datetime) -> Any:
+        key = (len(outcomes), str(outcomes[-1].started_at), id(outcomes[0]))
         if memory.get("key") != key:
             memory.update(key=key, models=_fit(outcomes, now, make))
         return Fitted(memory["models"], table)
@@ -60,11 +61,11 @@ def teacher(make: Callable[[], Any]) -> Teacher:
     return teach
 
 
-def _fit(outcomes: Sequence[Mapping[str, Any]], now: datetime, make: Callable[[], Any]) -> dict[str, Any]:
+def _fit(outcomes: Sequence[Outcome], now: datetime, make: Callable[[], Any]) -> dict[str, Any]:
     groups = sorted(learning._groups(outcomes, now, None), key=lambda g: g.at)
     measures: dict[str, list[tuple[Any, float]]] = {
-        "cost": [(g, v) for g in groups if (v := learning._cost(g.told)) is not None],
-        "compression": [(g, v) for g in groups if (v := learning._compression(g.told)) is not None],
+        "cost": [(g, v) for g in groups if (v := learning._cost(g.outcome)) is not None],
+        "compression": [(g, v) for g in groups if (v := learning._compression(g.outcome)) is not None],
         "lasting": [(g, v) for g, v, over in learning._lasted(groups, now) if over or v > 0],
         "conflict": [(g, float(learning._was_lost(g))) for g in groups if learning._ended(g)],
     }
@@ -73,7 +74,7 @@ def _fit(outcomes: Sequence[Mapping[str, Any]], now: datetime, make: Callable[[]
         if len(some) >= FEWEST:
             weights = learning._fading([g.weight for g, _ in sorted(some, key=lambda one: one[0].at)], 40.0)
             some = sorted(some, key=lambda one: one[0].at)
-            rows = np.array([_row(g.table, g.features) for g, _ in some])
+            rows = np.array([_row(g.table, g.outcome.features) for g, _ in some])
             models[name] = make().fit(rows, np.array([v for _, v in some]), sample_weight=np.array(weights))
     return models
 

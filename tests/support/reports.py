@@ -5,11 +5,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from icepact.assess.health import assess
-from icepact.assess.priority import prioritised
-from icepact.model.census import census_of
+from icepact.assess.priority import with_priorities
+from icepact.model.files import DataFile, DeleteFile, DeleteKind
 from icepact.model.health import Health
 from icepact.model.plan import Plan
-from icepact.model.table import DataFile, DeleteFile, DeleteKind, Moment
+from icepact.model.snapshot import SnapshotInfo
+from icepact.stats.table import file_stats_of
 from tests.support.planning import make_plan
 from tests.support.states import MB, attach, data_file, delete_file, make_policy, make_state
 
@@ -20,7 +21,7 @@ def reported(files: Sequence[DataFile], deletes: Sequence[DeleteFile] = (), **gi
     """Health and plan of a table with these files."""
     policy = make_policy(**given)
     state = make_state(attach(files, deletes), deletes)
-    health = prioritised(assess(census_of(state), policy), policy.priority_weights, NOW)
+    health = with_priorities(assess(file_stats_of(state), policy), policy.priority_weights, NOW)
     return health, make_plan(state, policy)
 
 
@@ -40,10 +41,10 @@ def messy(small: str = "2026-01-01") -> tuple[Health, Plan]:
     return replace(health, timeline=life(20)), plan
 
 
-def life(count: int) -> list[Moment]:
+def life(count: int) -> list[SnapshotInfo]:
     """Appends, and a compaction now and then."""
     return [
-        Moment(
+        SnapshotInfo(
             snapshot_id=1000 + n,
             at=NOW - timedelta(hours=count - n),
             operation="replace" if n % 8 == 7 else "append",

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from icepact.model.files import DataFile
 from icepact.model.rewrite import ColumnFacts, InputFacts, Written, WrittenFile
-from icepact.model.table import DataFile
 from tests.support.states import data_file
 
 
@@ -66,7 +66,6 @@ def rewrite(kind: str, before: Sequence[Sequence[Any]], after: Sequence[Sequence
         inputs=described([(len(values), column(kind, values)) for values in before]),
         rows_observed=sum(len(values) for values in after),
         files=stored([(len(values), column(kind, values)) for values in after]),
-        seconds=1.0,
         methods={"spark": 1},
     )
 

@@ -15,7 +15,7 @@ be won: seconds are a small part of the price.
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -23,18 +23,22 @@ from typing import Any
 
 import numpy as np
 
-from icepact.model.health import Facts, Place
-from icepact.model.lessons import Expected, Lessons
-from icepact.model.outlook import START_PRICE, Outlook
-from icepact.model.plan import Cost, Method
+from icepact.economics.learning import learn
+from icepact.economics.lessons import ExpectedGain, Lessons
+from icepact.economics.speeds import CALIBRATED
+from icepact.economics.valuation import START_PRICE, Valuation
+from icepact.model.effort import Effort, Estimate
+from icepact.model.health import Facts, PartitionGroup
+from icepact.model.methods import Method
+from icepact.model.outcome import GroupOutcome, Outcome
+from icepact.model.plan import Cost
 from icepact.model.policy import Policy
-from icepact.model.rates import CALIBRATED
+from icepact.plan.candidate import Candidate, features_of
 from icepact.plan.gain import SECONDS_PER_FILE, SECONDS_PER_ROW_GROUP, make_gain
-from icepact.plan.learning import learn
-from icepact.plan.prospect import Prospect, features_of
+from icepact.plan.profit import SCAN_BYTES_PER_SECOND, price_of, profitability
 from icepact.plan.strategies.auto import auto
-from icepact.plan.strategies.choice import Which
-from icepact.plan.worth import SCAN_BYTES_PER_SECOND, price_of, worth
+from icepact.plan.strategies.selection import FileSelector
+from tests.support.records import run_outcome
 from tests.support.states import MB, make_policy
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -56,7 +60,7 @@ REMEMBERED = 300
 
 Arrivals = np.ndarray[Any, np.dtype[np.int64]]
 """Files by partition and hour."""
-Teacher = Callable[[Sequence[Mapping[str, Any]], str, datetime], Lessons]
+Teacher = Callable[[Sequence[Outcome], str, datetime], Lessons]
 
 
 # -- worlds -------------------------------------------------------------------------------------------
@@ -211,7 +215,7 @@ class Simulation:
     teacher: Teacher | None
     """Where lessons come from; null for the analytic model alone."""
     account: Account = field(default_factory=Account)
-    outcomes: list[Mapping[str, Any]] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
 
     def run(self) -> Account:
         """From the first day to the last."""
@@ -228,8 +232,8 @@ class Simulation:
                     if self.teacher is not None and self.outcomes and news:
                         lessons[number] = self.teacher(self.outcomes[-REMEMBERED:], f"t{number}", now)
                         known[number] = len(self.outcomes)
-                    outlook = Outlook(now=now, lessons=lessons[number])
-                    self._look(number, partitions, hour, outlook, policy, chance)
+                    valuation = Valuation(now=now, lessons=lessons[number])
+                    self._look(number, partitions, hour, valuation, policy, chance)
                 self._scan(partitions)
         return self.account
 
@@ -264,7 +268,7 @@ class Simulation:
         number: int,
         partitions: Sequence[Partition],
         hour: int,
-        outlook: Outlook,
+        valuation: Valuation,
         policy: Policy,
         chance: np.random.Generator,
     ) -> None:
@@ -272,63 +276,68 @@ class Simulation:
         for at, partition in enumerate(partitions):
             if partition.files + (partition.merged > 0) < 2:
                 continue
-            place = _place(partition, self._rate(number, at, hour), policy)
-            choice = auto(place, policy, outlook.now)
-            if choice.which is Which.NONE:
+            partition_group = _partition_group(partition, self._rate(number, at, hour), policy)
+            selection = auto(partition_group, policy, valuation.now)
+            if selection.which is FileSelector.NONE:
                 continue
-            prospect = _prospect(place, partition, choice, policy)
-            if worth(prospect, outlook, policy).worth:
-                groups.append(self._rewrite(number, partition, prospect, hour, outlook, policy, chance))
+            candidate = _candidate(partition_group, partition, selection, policy)
+            if profitability(candidate, valuation, policy).worth:
+                groups.append(self._rewrite(number, partition, candidate, hour, valuation, policy, chance))
         if groups:
-            started = outlook.now.isoformat()
-            self.outcomes.append({"table": f"t{number}", "started_at": started, "groups": groups})
+            self.outcomes.append(
+                run_outcome("simulated", table=f"t{number}", started_at=valuation.now, groups=tuple(groups))
+            )
 
     def _rewrite(
         self,
         number: int,
         partition: Partition,
-        prospect: Prospect,
+        candidate: Candidate,
         hour: int,
-        outlook: Outlook,
+        valuation: Valuation,
         policy: Policy,
         chance: np.random.Generator,
-    ) -> dict[str, Any]:
+    ) -> GroupOutcome:
         """Do it, pay for it, and write down what a run would."""
         truth = self.world.truth(hour)
         factor = truth.cost[number % len(truth.cost)] * math.exp(chance.normal(0, 0.15))
-        busy = prospect.place.written_at is not None and outlook.now - prospect.place.written_at < timedelta(hours=6)
+        busy = (
+            candidate.partition_group.written_at is not None
+            and valuation.now - candidate.partition_group.written_at < timedelta(hours=6)
+        )
         lost = bool(chance.random() < (truth.conflict if busy else truth.conflict_quiet))
-        self.account.money += price_of(prospect.cost, outlook, Expected(cost=factor))
+        self.account.money += price_of(candidate.cost, valuation, ExpectedGain(cost=factor))
         self.account.rewrites += 1
         self.account.lost += lost
         shrunk = truth.compression[number % len(truth.compression)] * math.exp(chance.normal(0, 0.03))
         made = partition.merged + partition.bytes * shrunk
-        told = {
-            "partition": partition.name,
-            "committed": not lost,
-            "reason": "superseded: 1 inputs are gone" if lost else "",
-            "input_files": prospect.files,
-            "output_files": 0 if lost else prospect.outputs,
-            "predicted_files": prospect.outputs,
-            "rows_in": prospect.bytes,
-            "rows_out": 0 if lost else prospect.bytes,
-            "bytes_in": prospect.bytes,
-            "bytes_out": 0 if lost else int(made),
-            "copied_bytes": prospect.cost.copied_bytes,
-            "seconds": prospect.cost.baseline_seconds * factor,
-            "baseline_seconds": prospect.cost.baseline_seconds,
-            "features": features_of(prospect, outlook.now, policy.horizon / 3600),
-        }
+        told = GroupOutcome(
+            group_id=partition.name,
+            partition=partition.name,
+            committed=not lost,
+            reason="superseded: 1 inputs are gone" if lost else "",
+            method=Method.ASSEMBLE.value,
+            input_files=candidate.files,
+            output_files=0 if lost else candidate.outputs,
+            predicted_files=candidate.outputs,
+            rows_in=candidate.bytes,
+            rows_out=0 if lost else candidate.bytes,
+            bytes_in=candidate.bytes,
+            bytes_out=0 if lost else int(made),
+            effort=Effort(seconds=candidate.cost.baseline_seconds * factor, copied_bytes=candidate.cost.copied_bytes),
+            baseline_seconds=candidate.cost.baseline_seconds,
+            features=features_of(candidate, valuation.now, policy.horizon / 3600),
+        )
         if not lost:
             partition.files, partition.bytes, partition.merged = 0, 0.0, made
-            partition.compacted_at = outlook.now
+            partition.compacted_at = valuation.now
             if made >= policy.min_file_size:
                 partition.large, partition.merged = partition.large + made, 0.0
-                partition.large_files += prospect.outputs
+                partition.large_files += candidate.outputs
         return told
 
 
-def _place(partition: Partition, rate: float, policy: Policy) -> Place:
+def _partition_group(partition: Partition, rate: float, policy: Policy) -> PartitionGroup:
     small = partition.files + (partition.merged > 0)
     facts = Facts(
         data_files=partition.now_files,
@@ -340,7 +349,7 @@ def _place(partition: Partition, rate: float, policy: Policy) -> Place:
         delete_files={},
         delete_records={},
     )
-    return Place(
+    return PartitionGroup(
         name=partition.name,
         keys=(),
         facts=facts,
@@ -350,7 +359,7 @@ def _place(partition: Partition, rate: float, policy: Policy) -> Place:
     )
 
 
-def _prospect(place: Place, partition: Partition, choice: Any, policy: Policy) -> Prospect:
+def _candidate(partition_group: PartitionGroup, partition: Partition, selection: Any, policy: Policy) -> Candidate:
     size = int(partition.bytes + partition.merged)
     outputs = max(1, math.ceil(size / policy.max_file_size))
     files = partition.files + (partition.merged > 0)
@@ -361,20 +370,19 @@ def _prospect(place: Place, partition: Partition, choice: Any, policy: Policy) -
         + copied / SPEED.copied_per_second
         + (size - copied) / SPEED.encoded_per_second
     )
-    return Prospect(
-        place=place,
-        choice=choice,
+    return Candidate(
+        partition_group=partition_group,
+        selection=selection,
         files=files,
         bytes=size,
         outputs=outputs,
         gain=make_gain(files=files - outputs, row_groups=files - outputs, delete_files=0, delete_records=0),
         cost=Cost(
-            seconds=seconds,
+            seconds=Estimate(likely=seconds),
             baseline_seconds=seconds,
             copied_bytes=copied,
             encoded_bytes=size - copied,
-            requests=0,
-            money=seconds * START_PRICE + files * PER_FILE + size * PER_BYTE,
+            money=Estimate(likely=seconds * START_PRICE + files * PER_FILE + size * PER_BYTE),
         ),
         other_tasks=policy.reader_parallelism,  # a table of many partitions
     )
@@ -383,7 +391,7 @@ def _prospect(place: Place, partition: Partition, choice: Any, policy: Policy) -
 # -- judging ------------------------------------------------------------------------------------------
 
 
-def taught(outcomes: Sequence[Mapping[str, Any]], table: str, now: datetime) -> Lessons:
+def taught(outcomes: Sequence[Outcome], table: str, now: datetime) -> Lessons:
     """What the product learns."""
     return learn(outcomes, table, now=now)
 

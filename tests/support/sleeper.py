@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from icepact import Compactor
 from icepact.model.progress import UnitDone
+from tests.support.compactors import short_compactor
 
 OPTIONS: dict[str, Any] = {"target_file_size": "64KB", "min_row_group_size": "1KB", "rewrite_all": True}
 
@@ -66,7 +66,7 @@ def killed(warehouse: Path, table: str, step: str) -> None:
 
 
 if __name__ == "__main__":
-    outcome = Compactor(warehouse=sys.argv[1], short=True).compact(
+    outcome = short_compactor(warehouse=sys.argv[1]).compact(
         sys.argv[2], progress=Stopped(sys.argv[3], signal.Signals(int(sys.argv[4]))), **OPTIONS
     )
     print(outcome.status, outcome.error, flush=True)

@@ -3,17 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from icepact.model.policy import Options, Policy, options, resolve
-from icepact.model.table import (
-    DataFile,
-    DeleteFile,
-    DeleteKind,
-    LastRun,
-    Partition,
-    PartitionSpec,
-    SpecField,
-    TableState,
-)
+from icepact.model.files import DataFile, DeleteFile, DeleteKind, Partition, PartitionSpec, SpecField
+from icepact.model.policy import Policy
+from icepact.model.snapshot import LastRun, PinnedFiles
+from icepact.policy.options import Options, options
+from icepact.policy.resolve import resolve
 
 MB = 1024**2
 UNPARTITIONED = PartitionSpec(spec_id=0, fields=())
@@ -69,9 +63,9 @@ def make_state(
     sequence_number: int = 10,
     last_run: LastRun | None = None,
     live_twice: frozenset[str] = frozenset(),
-) -> TableState:
+) -> PinnedFiles:
     """A pinned table."""
-    return TableState(
+    return PinnedFiles(
         table="db.events",
         uuid="2b1f6f0e-0000-4000-8000-000000000000",
         format_version=format_version,

@@ -6,6 +6,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tests.support.java import java_array, jvm
+
 MESSY = {
     "write.distribution-mode": "none",  # every task writes its own file into every partition
     "write.delete.mode": "merge-on-read",
@@ -40,7 +42,7 @@ def create_typed(
     properties: Mapping[str, str] | None = None,
 ) -> str:
     """An unpartitioned table with Iceberg's own types, given as in Iceberg's JSON; made by the Java catalog."""
-    iceberg = spark._jvm.org.apache.iceberg
+    iceberg = jvm(spark).org.apache.iceberg
     document = {
         "type": "struct",
         "schema-id": 0,
@@ -49,8 +51,7 @@ def create_typed(
             for number, (field, kind) in enumerate(fields, start=1)
         ],
     }
-    levels = spark.sparkContext._gateway.new_array(spark._jvm.String, 1)
-    levels[0] = namespace
+    levels = java_array(spark, jvm(spark).String, [namespace])
     iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, "local").createTable(
         iceberg.catalog.TableIdentifier.of(iceberg.catalog.Namespace.of(levels), name),
         iceberg.SchemaParser.fromJson(json.dumps(document)),

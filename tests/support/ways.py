@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from icepact import Compactor
 from icepact.execute.parquet.footer import Footer
-from icepact.execute.parquet.input import Input, Memory
+from icepact.execute.parquet.input import Input, MemorySource
 from icepact.model.outcome import Outcome
 from tests.support.checks import keeps_rows
 from tests.support.oracle import data_files
@@ -77,12 +77,15 @@ def rewritten(
     assert outcome.methods == {method: len(outcome.groups)}, [g.method_reason for g in outcome.groups]
     if method == "assemble":
         found = pieces(sorted({*before} - {*after}), sorted({*after} - {*before}))
-        told = outcome.copied_bytes, outcome.encoded_bytes
+        told = outcome.effort.copied_bytes, outcome.effort.encoded_bytes
         assert sum(told) == found.copied_bytes + found.encoded_bytes, found
-        assert outcome.copied_bytes <= found.copied_bytes + found.joined_bytes, found
+        assert outcome.effort.copied_bytes <= found.copied_bytes + found.joined_bytes, found
         if way == "join":
             return outcome
-        assert (found.copied_bytes, found.encoded_bytes) == (outcome.copied_bytes, outcome.encoded_bytes), found
+        assert (found.copied_bytes, found.encoded_bytes) == (
+            outcome.effort.copied_bytes,
+            outcome.effort.encoded_bytes,
+        ), found
         assert copied in (None, found.copied), found
         assert encoded in (None, found.encoded), found
         assert copied is None or mixed == found.mixed, found
@@ -105,13 +108,13 @@ def local(path: str) -> Path:
 
 def footer(path: str) -> Footer:
     """The footer of a local file."""
-    return Input(Memory(local(path).read_bytes())).footer
+    return Input(MemorySource(local(path).read_bytes())).footer
 
 
 def row_groups(path: str) -> Iterator[_Group]:
     """The row groups of a local file, byte by byte."""
     data = local(path).read_bytes()
-    told = Input(Memory(data)).footer
+    told = Input(MemorySource(data)).footer
     keys = [leaf.field_id if leaf.field_id is not None else b".".join(leaf.path) for leaf in told.leaves]
     for group in told.row_groups:
         chunks = {key: data[c.start : c.end] for key, c in zip(keys, group.chunks, strict=True)}

@@ -1,27 +1,27 @@
-"""What is counted."""
+"""Facts: what is counted in each group of partitions."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from icepact.assess.overlap import overlaps
+from icepact.model.files import DeleteKind
 from icepact.model.health import Facts, Overlap
-from icepact.model.table import DeleteKind
-from icepact.model.tally import Tally
+from icepact.stats.totals import PartitionTotals
 
 
-def counted_facts(tally: Tally, threshold: int) -> list[Facts]:
-    """What is counted in every group of a tally."""
-    kinds, size = [kind.value for kind in DeleteKind], tally.census.size
+def facts_of(totals: PartitionTotals, threshold: int) -> list[Facts]:
+    """Facts of every group of the totals; files below the threshold, in bytes, are small."""
+    kinds, size = [kind.value for kind in DeleteKind], totals.stats.size
     columns = zip(
-        tally.sums().tolist(),
-        tally.sums(where=size < threshold).tolist(),
-        tally.sums(size).tolist(),
-        tally.sums(tally.census.rows).tolist(),
-        tally.sums(tally.census.row_groups).tolist(),
-        np.stack([tally.deletes(kind) for kind in DeleteKind], axis=1).tolist(),
-        np.stack([tally.deletes(kind, records=True) for kind in DeleteKind], axis=1).tolist(),
-        _overlaps(tally),
+        totals.sums().tolist(),
+        totals.sums(where=size < threshold).tolist(),
+        totals.sums(size).tolist(),
+        totals.sums(totals.stats.rows).tolist(),
+        totals.sums(totals.stats.row_groups).tolist(),
+        np.stack([totals.deletes(kind) for kind in DeleteKind], axis=1).tolist(),
+        np.stack([totals.deletes(kind, records=True) for kind in DeleteKind], axis=1).tolist(),
+        _overlaps(totals),
         strict=True,
     )
     return [
@@ -40,11 +40,11 @@ def counted_facts(tally: Tally, threshold: int) -> list[Facts]:
     ]
 
 
-def _overlaps(tally: Tally) -> Sequence[Overlap | None]:
-    """Of each group: how deep its files lie over each other; null if the bounds of none are known."""
-    census = tally.census
-    if not census.pin.sort_key:
-        return [None] * tally.groups
-    known = census.bounded
-    found = overlaps(tally.of_file[known], census.low[known], census.high[known], groups=tally.groups)
-    return [overlap if overlap.files else None for overlap in found]
+def _overlaps(totals: PartitionTotals) -> Sequence[Overlap | None]:
+    """Of each group: how deep its files lie over each other; `None` if the bounds of none are known."""
+    stats = totals.stats
+    if not stats.pin.sort_key:
+        return [None] * totals.groups
+    known = stats.bounded
+    every = overlaps(totals.of_file[known], stats.low[known], stats.high[known], groups=totals.groups)
+    return [overlap if overlap.files else None for overlap in every]

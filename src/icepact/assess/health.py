@@ -1,4 +1,4 @@
-"""Facts per partition and for the table, from the census of its files alone."""
+"""Health of a table: facts per partition and for the whole, from its file statistics alone."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -6,78 +6,85 @@ from typing import Any
 
 import numpy as np
 
-from icepact.assess.facts import counted_facts
-from icepact.assess.places import places
+from icepact.assess.facts import facts_of
+from icepact.assess.groups import group_partitions
+from icepact.assess.inspection import Inspection, LastCompacted
 from icepact.assess.signals import score
-from icepact.model.census import Census, order_of
-from icepact.model.health import Facts, Health, Overlap, PartitionHealth, Place
+from icepact.model.files import DeleteKind, PartitionKey
+from icepact.model.health import Facts, Health, Overlap, PartitionGroup, PartitionHealth
 from icepact.model.histogram import Histogram
-from icepact.model.looked import Clocks, Looked
 from icepact.model.policy import Policy
-from icepact.model.table import DeleteKind, Key, Pinned
-from icepact.model.tally import Tally
+from icepact.model.snapshot import PinnedSnapshot
+from icepact.stats.table import FileStats, order_of
+from icepact.stats.totals import PartitionTotals
 
 
-def assess(census: Census, policy: Policy, *, clocks: Clocks | None = None, before: Looked | None = None) -> Health:
-    """The health of a pinned table.
+def assess(
+    stats: FileStats, policy: Policy, *, last_compacted: LastCompacted | None = None, before: Inspection | None = None
+) -> Health:
+    """Health of a pinned table.
 
-    `before` is an earlier look: of partitions that are in no manifest that came or went since, the same is said again.
+    `before` is an earlier inspection: partitions that are in no manifest that came or went since keep what it says.
     """
-    clocks = clocks or {}
-    changed = None if before is None else _changed(before, census, policy, clocks)
+    last_compacted = last_compacted or {}
+    changed = None if before is None else _changed(before, stats, policy, last_compacted)
     if before is None or changed is None:
-        return _health(census, census, policy, clocks)
+        return _health(stats, stats, policy, last_compacted)
     return _health(
-        census,
-        census.only(changed),
+        stats,
+        stats.only(changed),
         policy,
-        clocks,
+        last_compacted,
         partitions=[p for p in before.health.partitions if (p.spec_id, p.partition) not in changed],
-        of_place=[place for place in before.health.places if place.keys[0] not in changed],
+        partition_groups=[group for group in before.health.partition_groups if group.keys[0] not in changed],
         dangling={key: count for key, count in before.health.dangling.items() if key not in changed},
     )
 
 
-def _changed(before: Looked, census: Census, policy: Policy, clocks: Clocks) -> frozenset[Key] | None:
-    """Partitions that may not be as they were; null if that can be any."""
-    asked = (before.policy.without_budgets, before.clocks)
-    if asked != (policy.without_budgets, clocks) or _ground(before.census) != _ground(census):
+def _changed(
+    before: Inspection, stats: FileStats, policy: Policy, last_compacted: LastCompacted
+) -> frozenset[PartitionKey] | None:
+    """Partitions that may not be as they were; `None` if that can be any."""
+    asked = (before.policy.without_budgets, before.last_compacted)
+    if asked != (policy.without_budgets, last_compacted) or _whole_table(before.stats) != _whole_table(stats):
         return None
-    if list(before.census.pin.moments) != list(census.pin.moments[: len(before.census.pin.moments)]):
+    if list(before.stats.pin.moments) != list(stats.pin.moments[: len(before.stats.pin.moments)]):
         return None  # snapshots have expired: of some files it is not known any more when they came
-    if any(sheet.spec_id != census.pin.spec_id for sheet in census.sheets.values()):
-        return None  # files of old specs are one place
-    if census.pin.specs[census.pin.spec_id].unpartitioned:
+    if any(manifest_stats.spec_id != stats.pin.spec_id for manifest_stats in stats.stats_by_manifest.values()):
+        return None  # files of old specs are one partition group
+    if stats.pin.specs[stats.pin.spec_id].unpartitioned:
         return None  # so is everything
-    was, now = before.census.sheets, census.sheets
+    was, now = before.stats.stats_by_manifest, stats.stats_by_manifest
     moved = [*(now[path] for path in now.keys() - was.keys()), *(was[path] for path in was.keys() - now.keys())]
-    return frozenset((sheet.spec_id, partition) for sheet in moved for partition in sheet.partitions)
+    return frozenset(
+        (manifest_stats.spec_id, partition) for manifest_stats in moved for partition in manifest_stats.partitions
+    )
 
 
-def _ground(census: Census) -> tuple[Any, ...]:
+def _whole_table(stats: FileStats) -> tuple[Any, ...]:
     """What a whole table is judged by."""
-    pin: Pinned = census.pin
+    pin: PinnedSnapshot = stats.pin
     names = ("uuid", "branch", "format_version", "specs", "spec_id", "sort_key", "sort_order", "properties", "schema")
     only_here = pin.snapshot_id if pin.format_version == 1 else None  # without sequence numbers any commit is news
     return (*(getattr(pin, name) for name in names), list(pin.last_runs), only_here)
 
 
 def _health(
-    census: Census,
-    part: Census,
+    stats: FileStats,
+    part: FileStats,
     policy: Policy,
-    clocks: Clocks,
+    last_compacted: LastCompacted,
     *,
     partitions: Sequence[PartitionHealth] = (),
-    of_place: Sequence[Place] = (),
-    dangling: Mapping[Key, int] | None = None,
+    partition_groups: Sequence[PartitionGroup] = (),
+    dangling: Mapping[PartitionKey, int] | None = None,
 ) -> Health:
-    """Of a census of which only a part is looked at; the rest is known."""
-    pin, threshold = census.pin, policy.min_file_size
-    judged = places(part, policy, clocks)
-    counted = {place.keys[0]: place.facts for place in judged if len(place.keys) == 1}
-    if len(counted) < len(part.places):
-        counted = dict(zip(part.places, counted_facts(Tally(part), threshold), strict=True))
+    """Health of a table of whose statistics only a part is counted; what the rest has is given."""
+    pin, threshold = stats.pin, policy.min_file_size
+    judged = group_partitions(part, policy, last_compacted)
+    counted = {group.keys[0]: group.facts for group in judged if len(group.keys) == 1}
+    if len(counted) < len(part.partitions):
+        counted = dict(zip(part.partitions, facts_of(PartitionTotals(part), threshold), strict=True))
     fresh = [
         PartitionHealth(
             spec_id=spec_id,
@@ -86,15 +93,15 @@ def _health(
             facts=counted[spec_id, partition],
             score=score(counted[spec_id, partition]),
         )
-        for spec_id, partition in part.places
+        for spec_id, partition in part.partitions
     ]
     partitions = [*partitions, *fresh]
-    of_place = [*of_place, *judged]
+    partition_groups = [*partition_groups, *judged]
     if len(fresh) < len(partitions):
         partitions.sort(key=lambda p: order_of((p.spec_id, p.partition)))
-        of_place.sort(key=lambda place: (place.spread > 0, order_of(place.keys[0])))
+        partition_groups.sort(key=lambda group: (group.target_partitions > 0, order_of(group.keys[0])))
     dangling = {**(dangling or {}), **_dangling(part)}
-    facts = _total(partitions, census)
+    facts = _total(partitions, stats)
     return Health(
         table=pin.table,
         branch=pin.branch,
@@ -108,33 +115,34 @@ def _health(
         manifests=pin.manifests,
         snapshots=pin.snapshots,
         partitions=partitions,
-        places=of_place,
-        histogram=Histogram.sum(s.sizes for s in census.sheets.values() if not s.deletes),
+        partition_groups=partition_groups,
+        histogram=Histogram.sum(s.sizes for s in stats.stats_by_manifest.values() if not s.deletes),
     )
 
 
-def _dangling(census: Census) -> Mapping[Key, int]:
+def _dangling(stats: FileStats) -> Mapping[PartitionKey, int]:
     """Deletes that apply to no live file, by the partition that they are in."""
-    found: Counter[Key] = Counter()
-    begin, idle = 0, ~census.deletes.applied
-    for sheet in census.sheets.values():
-        if sheet.deletes:
-            for place in sheet.place[idle[begin : begin + len(sheet)]].tolist():
-                found[(sheet.spec_id, sheet.partitions[place])] += 1
-            begin += len(sheet)
-    return found
+    dangling: Counter[PartitionKey] = Counter()
+    begin, idle = 0, ~stats.deletes.applied
+    for manifest_stats in stats.stats_by_manifest.values():
+        if manifest_stats.deletes:
+            for at in manifest_stats.partition[idle[begin : begin + len(manifest_stats)]].tolist():
+                dangling[(manifest_stats.spec_id, manifest_stats.partitions[at])] += 1
+            begin += len(manifest_stats)
+    return dangling
 
 
-def _total(partitions: Sequence[PartitionHealth], census: Census) -> Facts:
+def _total(partitions: Sequence[PartitionHealth], stats: FileStats) -> Facts:
     parts = [p.facts for p in partitions]
     counts = dict.fromkeys(DeleteKind, 0)
     records = dict.fromkeys(DeleteKind, 0)
-    for sheet in census.sheets.values():  # over the table: one delete file can apply to many partitions
-        if sheet.deletes:
+    # over the table: one delete file can apply to many partitions
+    for manifest_stats in stats.stats_by_manifest.values():
+        if manifest_stats.deletes:
             for number, kind in enumerate(DeleteKind):
-                of_kind = sheet.kind == number
+                of_kind = manifest_stats.kind == number
                 counts[kind] += int(np.count_nonzero(of_kind))
-                records[kind] += int(sheet.rows[of_kind].sum())
+                records[kind] += int(manifest_stats.rows[of_kind].sum())
     overlaps = [f.overlap for f in parts if f.overlap is not None]
     return Facts(
         data_files=sum(f.data_files for f in parts),

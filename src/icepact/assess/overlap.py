@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from icepact.model.census import Ints
 from icepact.model.health import Overlap
+from icepact.stats.manifest import Ints
 
 NOTHING = Overlap(average=0.0, maximum=0, files=0)
 
@@ -38,9 +38,9 @@ def overlaps(group: Ints, lower: npt.NDArray[Any], upper: npt.NDArray[Any], *, g
     last = np.searchsorted(begins, ends, "left") - np.searchsorted(ends, ends, "left")
     alone = 1 + np.searchsorted(begins, single, "left") - np.searchsorted(ends, single, "right")
     total, maximum = np.zeros(groups), np.zeros(groups, np.int64)
-    for places, depths, weight in ((begins, first, 0.5), (ends, last, 0.5), (single, alone, 1.0)):
-        total += np.bincount(places // room, depths, minlength=groups) * weight
-        np.maximum.at(maximum, places // room, depths)
+    for bounds, depths, weight in ((begins, first, 0.5), (ends, last, 0.5), (single, alone, 1.0)):
+        total += np.bincount(bounds // room, depths, minlength=groups) * weight
+        np.maximum.at(maximum, bounds // room, depths)
     files = np.bincount(group, minlength=groups)
     columns = zip((total / np.maximum(files, 1)).tolist(), maximum.tolist(), files.tolist(), strict=True)
     return [Overlap(average=average, maximum=most, files=count) for average, most, count in columns]

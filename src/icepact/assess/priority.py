@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from icepact.model.health import Facts, Health, Priority
-from icepact.model.weights import PriorityWeights
+from icepact.model.policy import PriorityWeights
 
 MANY_FILES = 100
 """Data files from which on there cannot be more to do."""
@@ -19,13 +19,13 @@ def priority(facts: Facts, compacted_at: Mapping[str, datetime], weights: Priori
     fragments = min(1.0, facts.fragment_ratio)
     age = min(1.0, max(0.0, (now - max(compacted_at.values())) / LONG_AGO)) if compacted_at else 1.0
     small = facts.small_files / facts.data_files if facts.data_files else 0.0
-    found = weights.files * files + weights.fragments * fragments + weights.age * age + weights.small_files * small
-    return round(found, 4)
+    value = weights.files * files + weights.fragments * fragments + weights.age * age + weights.small_files * small
+    return round(value, 4)
 
 
-def prioritised(health: Health, weights: PriorityWeights, now: datetime) -> Health:
+def with_priorities(health: Health, weights: PriorityWeights, now: datetime) -> Health:
     """The same health with a priority for every partition; of those that have the same, the largest comes first."""
-    compacted_at = {key: place.compacted_at for place in health.places for key in place.keys}
+    compacted_at = {key: group.compacted_at for group in health.partition_groups for key in group.keys}
     values = [
         priority(p.facts, compacted_at.get((p.spec_id, p.partition), {}), weights, now) for p in health.partitions
     ]

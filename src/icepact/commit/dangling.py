@@ -2,9 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from icepact.model.table import DataFile, DeleteFile, DeleteKind, Partition, PartitionSpec
-
-Place = tuple[int, Partition]
+from icepact.model.files import DataFile, DeleteFile, DeleteKind, PartitionKey, PartitionSpec
 
 
 def candidates(
@@ -15,12 +13,12 @@ def candidates(
 ) -> list[DeleteFile]:
     """Delete files that touch a partition of the inputs, or are global: the only ones that can become
     dangling by this commit. Deletion vectors go with their data file and are none of our business."""
-    places = {_place(f) for f in files if f.path in inputs}
+    partitions = {_partition_key(f) for f in files if f.path in inputs}
     attached = {deletes[i].key for f in files if f.path in inputs for i in f.deletes}
     return [
         d
         for d in deletes
-        if d.kind is not DeleteKind.DV and (d.key in attached or _place(d) in places or d.is_global(specs))
+        if d.kind is not DeleteKind.DV and (d.key in attached or _partition_key(d) in partitions or d.is_global(specs))
     ]
 
 
@@ -47,16 +45,16 @@ def dangling(
     """
     staying = [f for f in files if f.path not in inputs]
     live = {f.path for f in staying}
-    places = {_place(f) for f in files}
+    partitions = {_partition_key(f) for f in files}
     oldest = _oldest(staying)
     everywhere = min((n for n in (*oldest.values(), oldest_elsewhere) if n is not None), default=None)
 
     def needed(delete: DeleteFile) -> bool:
         if delete.kind is DeleteKind.EQUALITY:
-            first = everywhere if delete.is_global(specs) else oldest.get(_place(delete))
+            first = everywhere if delete.is_global(specs) else oldest.get(_partition_key(delete))
             return first is not None and first < delete.sequence_number
         if delete.referenced is not None:
-            unseen = _place(delete) not in places
+            unseen = _partition_key(delete) not in partitions
             return delete.referenced not in inputs and (unseen or delete.referenced in live)
         if delete.path in paths_in:
             return bool(paths_in[delete.path] & live)
@@ -65,20 +63,20 @@ def dangling(
     return [d for d in some if not needed(d)]
 
 
-def _place(file: DataFile | DeleteFile) -> Place:
+def _partition_key(file: DataFile | DeleteFile) -> PartitionKey:
     return file.spec_id, file.partition
 
 
-def _oldest(files: Iterable[DataFile]) -> dict[Place, int]:
+def _oldest(files: Iterable[DataFile]) -> dict[PartitionKey, int]:
     """The smallest sequence number in each partition."""
-    oldest: dict[Place, int] = {}
+    oldest: dict[PartitionKey, int] = {}
     for file in files:
-        place = _place(file)
-        oldest[place] = min(file.sequence_number, oldest.get(place, file.sequence_number))
+        key = _partition_key(file)
+        oldest[key] = min(file.sequence_number, oldest.get(key, file.sequence_number))
     return oldest
 
 
-def _reaches(delete: DeleteFile, oldest: Mapping[Place, int]) -> bool:
+def _reaches(delete: DeleteFile, oldest: Mapping[PartitionKey, int]) -> bool:
     """A position-delete file may speak of a file that stays: same spec and partition, and not older."""
-    first = oldest.get(_place(delete))
+    first = oldest.get(_partition_key(delete))
     return first is not None and first <= delete.sequence_number

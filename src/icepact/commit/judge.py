@@ -5,16 +5,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from icepact.model.table import DataFile, DeleteFile, DeleteKind
+from icepact.model.files import DataFile, DeleteFile, DeleteKind
 
 DeleteKeys = frozenset[tuple[str, int | None]]
 
 
 class Answer(StrEnum):
-    """What the judgement says about a group."""
+    """What may happen to a group at the head."""
 
     CLEAN = "clean"
-    LATE = "late"
+    ONLY_NEW_EQUALITY_DELETES = "late"
     REPLAN = "re-plan"
     VANISHED = "its new files vanished"
     SUPERSEDED = "superseded"
@@ -22,7 +22,7 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pinned:
+class InputAtPin:
     """One input as it was when its rows were read."""
 
     path: str
@@ -34,15 +34,15 @@ class Pinned:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pin:
-    """What the inputs of a commit were read at, and what its outputs hold."""
+class ReadPoint:
+    """The snapshot at which the inputs of a commit were read, and the columns of its outputs."""
 
     sequence_number: int
     """Of the snapshot that was read."""
     version: int
     """The table's format version then."""
     interpretation: str | None
-    """How all of it was read; null if not in one way."""
+    """`IcebergTable.interpretation` when the inputs were read; `None` if it was not the same for all of them."""
     columns: frozenset[int]
     """Field ids that the outputs hold."""
     in_history: bool
@@ -59,10 +59,10 @@ class Verdict:
     """Outputs that are not on storage any more."""
 
 
-def pinned_inputs(files: Sequence[DataFile], deletes: Sequence[DeleteFile]) -> list[Pinned]:
+def pinned_inputs(files: Sequence[DataFile], deletes: Sequence[DeleteFile]) -> list[InputAtPin]:
     """Inputs with what applied to them, independent of list positions."""
     return [
-        Pinned(
+        InputAtPin(
             path=f.path,
             deletes=frozenset(deletes[i].key for i in f.deletes),
             sequence_number=f.sequence_number,
@@ -73,8 +73,8 @@ def pinned_inputs(files: Sequence[DataFile], deletes: Sequence[DeleteFile]) -> l
 
 
 def judge(
-    inputs: Sequence[Pinned],
-    pin: Pin,
+    inputs: Sequence[InputAtPin],
+    pin: ReadPoint,
     *,
     head_version: int,
     head_interpretation: str,
@@ -98,7 +98,7 @@ def judge(
     return _worst(_judge_input(i, now[i.path], pin, head_deletes) for i in inputs)
 
 
-def _judge_input(then: Pinned, now: DataFile, pin: Pin, deletes: Sequence[DeleteFile]) -> Verdict:
+def _judge_input(then: InputAtPin, now: DataFile, pin: ReadPoint, deletes: Sequence[DeleteFile]) -> Verdict:
     if then.first_row_id != now.first_row_id:
         return Verdict(answer=Answer.REPLAN, reason=f"row lineage of {then.path} changed")
     if then.sequence_number != now.sequence_number:
@@ -113,10 +113,12 @@ def _judge_input(then: Pinned, now: DataFile, pin: Pin, deletes: Sequence[Delete
     why = _why_not_late(news, pin)
     if why is not None:
         return Verdict(answer=Answer.REPLAN, reason=f"new equality deletes apply to {then.path}, and {why}")
-    return Verdict(answer=Answer.LATE, reason=f"{len(news)} new equality deletes apply to {then.path}")
+    return Verdict(
+        answer=Answer.ONLY_NEW_EQUALITY_DELETES, reason=f"{len(news)} new equality deletes apply to {then.path}"
+    )
 
 
-def _why_not_late(news: Sequence[DeleteFile], pin: Pin) -> str | None:
+def _why_not_late(news: Sequence[DeleteFile], pin: ReadPoint) -> str | None:
     """Why equality deletes would not do to the outputs, with the pin's sequence number, what they do to the inputs."""
     if not pin.in_history:
         return "what was read is not part of the branch's history any more"
@@ -128,7 +130,7 @@ def _why_not_late(news: Sequence[DeleteFile], pin: Pin) -> str | None:
 
 
 def _worst(verdicts: Iterable[Verdict]) -> Verdict:
-    order = (Answer.CLEAN, Answer.LATE, Answer.REPLAN)
+    order = (Answer.CLEAN, Answer.ONLY_NEW_EQUALITY_DELETES, Answer.REPLAN)
     worst = Verdict(answer=Answer.CLEAN)
     for verdict in verdicts:
         if order.index(verdict.answer) > order.index(worst.answer):

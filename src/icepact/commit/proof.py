@@ -13,14 +13,14 @@ from decimal import Decimal
 from typing import Any
 
 from icepact.model.errors import ProofFailed
+from icepact.model.files import DataFile, DeleteFile, DeleteKind
 from icepact.model.rewrite import ColumnFacts, Written
 from icepact.model.schema import flat_columns
-from icepact.model.table import DataFile, DeleteFile, DeleteKind
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proof:
-    """What was compared, for the record."""
+    """Numbers of rows and columns that were compared, for the record."""
 
     rows_in: int
     rows_dropped: int
@@ -127,7 +127,7 @@ def _compare_bounds(what: str, before: _Range | None, after: _Range | None, *, e
 
 
 def _range(field_id: int, kind: str, files: _Files) -> _Range | None:
-    """Over what the values of a column range; null if one file that has values does not tell.
+    """Smallest and largest value of a column; `None` if one file that has values does not tell.
 
     A footer tells nothing of a column with NaN in it, so one silent file makes the others' range useless.
     """
@@ -140,7 +140,7 @@ def _range(field_id: int, kind: str, files: _Files) -> _Range | None:
 
 
 def _decode(kind: str, bound: str | None) -> Any:
-    """A bound as a comparable value; null if it is missing, NaN, or of a kind that writers may shorten."""
+    """A bound as a comparable value; `None` if it is missing, NaN, or of a kind that writers may shorten."""
     raw = bytes.fromhex(bound or "")
     if not raw:
         return None

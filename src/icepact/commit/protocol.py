@@ -8,33 +8,35 @@ the news apply to them too. Any other group is given up with its reason, and the
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
-from icepact.commit.after import check_after, told
+from icepact.commit.batches import CommitBatch, Committed, Journal, ProvenGroup
 from icepact.commit.dangling import candidates, dangling, needs_content
-from icepact.commit.judge import Answer, Pin, Pinned, Verdict, judge
-from icepact.commit.settle import window
-from icepact.iceberg.java import error_line
-from icepact.iceberg.leftovers import delete_files, strangers, vanished
-from icepact.iceberg.replace import (
+from icepact.commit.judge import Answer, ReadPoint, Verdict, judge
+from icepact.commit.post_commit import check_after, delete_digest
+from icepact.commit.reconcile import commit_window
+from icepact.iceberg.commit.orphan_metadata import orphan_metadata
+from icepact.iceberg.commit.replace import (
     COMMIT_ID,
     HistoryCut,
-    Unused,
+    UnusedFiles,
     find_commit,
+    manifest_prefix_of,
     manifests_of,
-    mark_of,
     replace_files,
     was_taken_back,
 )
-from icepact.iceberg.staging import FileDocument, Staging
-from icepact.iceberg.table import FACT_PREFIX, HeadView, IcebergTable
-from icepact.iceberg.traces import traces
+from icepact.iceberg.commit.run_files import delete_files, unknown_files, vanished
+from icepact.iceberg.java.bridge import error_line
+from icepact.iceberg.table.staging import FileDocument, Staging
+from icepact.iceberg.table.table import FACT_PREFIX, HeadView, IcebergTable
 from icepact.model.errors import CommitRefused, CommitUnknown, HeadMoved, IcepactError, StorageFull
-from icepact.model.run import Attempt, Landed, groups_of, this_process
-from icepact.model.table import DataFile, DeleteFile, DeleteKind
+from icepact.model.files import DataFile, DeleteFile, DeleteKind
+from icepact.model.run import Attempt, CommittedBatch, groups_of
+from icepact.record.process import this_process
 
 ATTEMPTS = 5
 UNANSWERED = 2
@@ -44,114 +46,20 @@ FIRST_WAIT = 0.1
 _log = logging.getLogger("icepact")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ready:
-    """A group whose outputs are written and proven."""
-
-    group_id: str
-    inputs: Sequence[Pinned]
-    outputs: Sequence[FileDocument]
-    regroup: bool
-    """True if the outputs are in other partitions than the inputs: later deletes of those would miss them."""
-    rows_in: int
-    rows_out: int
-    columns_compared: int
-    row_sum: int | None = None
-    """Sum of the hashes of all rows, if the proof made one."""
-
-    @property
-    def paths(self) -> list[str]:
-        """Paths of all inputs."""
-        return [i.path for i in self.inputs]
-
-    @property
-    def written(self) -> frozenset[str]:
-        """Paths of all outputs."""
-        return frozenset(str(document["file-path"]) for document in self.outputs)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Batch:
-    """What one commit stands on."""
-
-    run_id: str
-    number: str
-    """Of the batch within the run."""
-    branch: str
-    pinned_snapshot: int
-    pinned_sequence: int
-    pinned_version: int
-    columns: frozenset[int]
-    """Field ids that all outputs hold."""
-    interpretation: str | None
-    """How all inputs were read; null if not in one way."""
-    facts: Mapping[str, str]
-    """Told in the snapshot's summary; without the prefix."""
-    last: frozenset[str]
-    """Groups that the plan waits for: the run is complete with the last of them. Empty if it will not be."""
-    earlier: Sequence[int] = ()
-    """Sequence numbers of the run's commits so far."""
-
-
-class Journal(Protocol):
-    """Hears of every attempt before it is made, and of its end."""
-
-    def now(self) -> datetime:
-        """The time, by a clock that whoever looks at the attempt later goes by, too."""
-        ...
-
-    def judged(self) -> None:
-        """Groups were compared with the head."""
-        ...
-
-    def attempting(self, attempt: Attempt) -> None:
-        """A commit is about to be tried. Raises if this process must not commit any more."""
-        ...
-
-    def refused(self) -> None:
-        """The last attempt certainly did not land, and never will."""
-        ...
-
-    def unanswered(self) -> None:
-        """Nobody knows what became of the last attempt: it stays on record."""
-        ...
-
-    def landed(self, landed: Landed) -> None:
-        """The last attempt is in the table, or one before it that was not answered."""
-        ...
-
-    def broken(self, why: str) -> None:
-        """The last attempt is in the table and did something else than it should; it is rolled back next."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Committed:
-    """What became of a batch."""
-
-    landed: Sequence[Landed]
-    given_up: Mapping[str, Verdict]
-
-    @property
-    def groups(self) -> frozenset[str]:
-        """Groups that are in the table."""
-        return groups_of(self.landed)
-
-
 class _TakenBack(CommitUnknown):
     """The commit landed, and somebody took it back."""
 
 
 @dataclass(slots=True)
 class _Attempt:
-    """One judgement at one head."""
+    """One judgement at one head, and the commit that is attempted because of it."""
 
     view: HeadView
-    groups: list[Ready] = field(default_factory=list)
+    groups: list[ProvenGroup] = field(default_factory=list)
     """Those that are tried now."""
     late: bool = False
     """True if they keep the pin's sequence number."""
-    waiting: list[Ready] = field(default_factory=list)
+    waiting: list[ProvenGroup] = field(default_factory=list)
     """Those whose turn comes with the next commit."""
     given_up: dict[str, Verdict] = field(default_factory=dict)
     commit_id: str = ""
@@ -163,12 +71,12 @@ class _Attempt:
     """Java's own data files."""
     rewrite: Any = None
     """Java's own commit, not yet made."""
-    unused: Unused | None = None
+    unused: UnusedFiles | None = None
     """What Iceberg would have deleted at its end."""
-    mark: str = ""
-    """Of what it writes."""
+    manifest_prefix: str = ""
+    """Folder and common word of the manifests that it writes."""
     recorded: Attempt | None = None
-    """As it was written down."""
+    """As the store has it."""
 
     @property
     def inputs(self) -> frozenset[str]:
@@ -184,8 +92,8 @@ class _Attempt:
 def commit(
     table: IcebergTable,
     staging: Staging,
-    batch: Batch,
-    groups: Sequence[Ready],
+    batch: CommitBatch,
+    groups: Sequence[ProvenGroup],
     journal: Journal,
     *,
     sleep: Callable[[float], None] = time.sleep,
@@ -204,8 +112,8 @@ class _Committing:
         self,
         table: IcebergTable,
         staging: Staging,
-        batch: Batch,
-        groups: Sequence[Ready],
+        batch: CommitBatch,
+        groups: Sequence[ProvenGroup],
         journal: Journal,
         sleep: Callable[[float], None],
     ) -> None:
@@ -215,7 +123,7 @@ class _Committing:
         self._remaining = list(groups)
         self._journal = journal
         self._sleep = sleep
-        self._landed: list[Landed] = []
+        self._landed: list[CommittedBatch] = []
         self._given_up: dict[str, Verdict] = {}
         self._ended: list[_Attempt] = []  # not in the table as far as anybody knows
         self._number = self._tries = self._unanswered = 0
@@ -245,7 +153,7 @@ class _Committing:
         """Commits may turn out to be in the table although nobody said so, or somebody said that they were not."""
         for attempt in list(self._ended):
             try:
-                snapshot_id = _sighted(self._table, self._batch, attempt)
+                snapshot_id = _landed_snapshot(self._table, self._batch, attempt)
             except _TakenBack as error:
                 self._write_again(attempt, str(error))
                 continue
@@ -266,7 +174,7 @@ class _Committing:
         self._remaining = [group for group in self._remaining if group.group_id not in done]
 
     def _next(self) -> _Attempt | None:
-        """What can be committed at the head as it is now; null if that is nothing."""
+        """What can be committed at the head as it is now; `None` if that is nothing."""
         while self._remaining:
             attempt = _judge(self._table, self._batch, self._remaining)
             self._journal.judged()
@@ -327,7 +235,7 @@ class _Committing:
             missing=lambda: vanished(table, self._batch.run_id, attempt.documents),
             stop=self._journal.broken,
         )
-        landed = Landed(
+        landed = CommittedBatch(
             commit_id=attempt.commit_id,
             snapshot_id=snapshot_id,
             parent_id=table.parent_of(snapshot_id),
@@ -341,7 +249,7 @@ class _Committing:
         self._without(attempt)
 
 
-def _after(batch: Batch, landed: Sequence[Landed]) -> Batch:
+def _after(batch: CommitBatch, landed: Sequence[CommittedBatch]) -> CommitBatch:
     """The same batch once some of it is in the table."""
     numbers = [commit.sequence_number for commit in landed]
     return replace(batch, last=batch.last - groups_of(landed), earlier=[*batch.earlier, *numbers])
@@ -353,7 +261,7 @@ def _tidy(table: IcebergTable, attempt: _Attempt, landed: int | None) -> None:
         unused = attempt.unused.paths() if attempt.unused else []
         if unused:
             needed = frozenset[str]() if landed is None else manifests_of(table, landed)
-            delete_files(table, strangers(unused, needed))
+            delete_files(table, unknown_files(unused, needed))
     except Exception as error:
         _log.warning("manifests of commit %s could not be deleted: %s", attempt.commit_id, error_line(error))
 
@@ -362,16 +270,16 @@ def _clear(table: IcebergTable, attempt: _Attempt) -> None:
     """Delete what an attempt wrote before storage was full: Iceberg does not even name it. No harm if it fails."""
     assert attempt.recorded is not None
     try:
-        delete_files(table, list(traces(table, [attempt.recorded], lost=[attempt.commit_id])))
+        delete_files(table, list(orphan_metadata(table, [attempt.recorded], lost=[attempt.commit_id])))
     except Exception as error:
         _log.warning("leftovers of commit %s could not be deleted: %s", attempt.commit_id, error_line(error))
 
 
-def _judge(table: IcebergTable, batch: Batch, groups: Sequence[Ready]) -> _Attempt:
+def _judge(table: IcebergTable, batch: CommitBatch, groups: Sequence[ProvenGroup]) -> _Attempt:
     """Judge every group at the head. No attempt is under way, so whatever goes wrong here, nothing landed."""
     try:
         view = table.view(batch.branch, [path for g in groups for path in g.paths])
-        pin = Pin(
+        pin = ReadPoint(
             sequence_number=batch.pinned_sequence,
             version=batch.pinned_version,
             columns=batch.columns,
@@ -381,13 +289,13 @@ def _judge(table: IcebergTable, batch: Batch, groups: Sequence[Ready]) -> _Attem
     except Exception as error:
         raise CommitRefused(f"the head of {table.name} cannot be read: {error_line(error)}") from error
     attempt = _Attempt(view=view)
-    clean: list[Ready] = []
-    late: dict[str, tuple[Ready, Verdict]] = {}
-    for group, verdict in judged(view, groups, pin):
+    clean: list[ProvenGroup] = []
+    late: dict[str, tuple[ProvenGroup, Verdict]] = {}
+    for group, verdict in judge_groups(view, groups, pin):
         match verdict.answer:
             case Answer.CLEAN:
                 clean.append(group)
-            case Answer.LATE if not group.regroup:
+            case Answer.ONLY_NEW_EQUALITY_DELETES if not group.regroup:
                 late[group.group_id] = group, verdict
             case _:
                 attempt.given_up[group.group_id] = verdict
@@ -403,8 +311,8 @@ def _judge(table: IcebergTable, batch: Batch, groups: Sequence[Ready]) -> _Attem
     return attempt
 
 
-def judged(view: HeadView, groups: Sequence[Ready], pin: Pin) -> list[tuple[Ready, Verdict]]:
-    """Every group with what is to be said of it at the head."""
+def judge_groups(view: HeadView, groups: Sequence[ProvenGroup], pin: ReadPoint) -> list[tuple[ProvenGroup, Verdict]]:
+    """Every group with the verdict on it at the head."""
     live: dict[str, list[DataFile]] = {}
     for file in view.files:
         live.setdefault(file.path, []).append(file)
@@ -424,7 +332,9 @@ def judged(view: HeadView, groups: Sequence[Ready], pin: Pin) -> list[tuple[Read
     ]
 
 
-def _safely_late(view: HeadView, pinned: int, late: Sequence[Ready]) -> tuple[list[Ready], list[Ready]]:
+def _safely_late(
+    view: HeadView, pinned: int, late: Sequence[ProvenGroup]
+) -> tuple[list[ProvenGroup], list[ProvenGroup]]:
     """Which late groups can be committed now, and which with a further commit.
 
     Iceberg forgets deletes that are older than every data file it knows of, and does not look at the number that
@@ -441,16 +351,16 @@ def _safely_late(view: HeadView, pinned: int, late: Sequence[Ready]) -> tuple[li
     return list(late[:-1]), list(late[-1:])
 
 
-def _prepare(table: IcebergTable, staging: Staging, batch: Batch, attempt: _Attempt) -> None:
-    """Everything that needs a look at table or storage, before the attempt counts as one."""
+def _prepare(table: IcebergTable, staging: Staging, batch: CommitBatch, attempt: _Attempt) -> None:
+    """Make ready all of a commit that needs table or storage, before it is recorded as an attempt."""
     view, inputs = attempt.view, attempt.inputs
     try:
         keep_after = batch.pinned_sequence if attempt.late else None
         attempt.dangling = _dangling(table, view, inputs, keep_after=keep_after)
         attempt.outputs = staging.java_files(attempt.documents)
-        attempt.rewrite = table.table.newRewrite()
-        attempt.unused = Unused(table.java, attempt.rewrite)
-        attempt.mark = mark_of(table, attempt.rewrite)
+        attempt.rewrite = table.new_commit()
+        attempt.unused = UnusedFiles(table.java, attempt.rewrite)
+        attempt.manifest_prefix = manifest_prefix_of(table, attempt.rewrite)
     except IcepactError:
         raise
     except Exception as error:
@@ -458,23 +368,23 @@ def _prepare(table: IcebergTable, staging: Staging, batch: Batch, attempt: _Atte
     attempt.removed = {d.key for d in attempt.dangling} | {d.key for d in view.deletes if d.referenced in inputs}
 
 
-def _vanished(table: IcebergTable, batch: Batch, attempt: _Attempt) -> dict[str, Verdict]:
-    """Groups whose outputs somebody's removal of orphans took, as no snapshot has them yet: the last look at them."""
+def _vanished(table: IcebergTable, batch: CommitBatch, attempt: _Attempt) -> dict[str, Verdict]:
+    """Groups with outputs that a removal of orphan files took, as no snapshot has them yet; the last look at them."""
     try:
         gone = vanished(table, batch.run_id, attempt.documents)
     except Exception as error:
         raise CommitRefused(f"the new files of {table.name} cannot be looked at: {error_line(error)}") from error
-    found = {}
+    verdicts = {}
     for group in attempt.groups:
         missing = gone & group.written
         if missing:
             reason = f"{len(missing)} of its new files are not on storage any more, first {min(missing)}"
-            found[group.group_id] = Verdict(answer=Answer.VANISHED, reason=reason, missing=missing)
-    return found
+            verdicts[group.group_id] = Verdict(answer=Answer.VANISHED, reason=reason, missing=missing)
+    return verdicts
 
 
 def _recorded(table: IcebergTable, attempt: _Attempt, now: datetime) -> Attempt:
-    """The attempt as it is written down, with all that is needed to check it later."""
+    """The attempt as the store records it, with all that is needed to check it later."""
     stay = [d for d in attempt.view.deletes if d.key not in attempt.removed]
     since = _needed_since(attempt) if stay else 0
     return Attempt(
@@ -483,11 +393,11 @@ def _recorded(table: IcebergTable, attempt: _Attempt, now: datetime) -> Attempt:
         head_sequence=attempt.view.sequence_number,
         groups=[g.group_id for g in attempt.groups],
         started_at=now,
-        until=now + window(table.properties),
+        until=now + commit_window(table.properties),
         maker=this_process(),
-        mark=attempt.mark,
+        mark=attempt.manifest_prefix,
         deletes_since=since,
-        deletes=told(stay, since=since),
+        deletes=delete_digest(stay, since=since),
         added_rows=sum(g.rows_out - g.rows_in for g in attempt.groups),
     )
 
@@ -502,7 +412,7 @@ def _needed_since(attempt: _Attempt) -> int:
 
 def _try(
     table: IcebergTable,
-    batch: Batch,
+    batch: CommitBatch,
     attempt: _Attempt,
     now: Callable[[], datetime],
     sleep: Callable[[float], None],
@@ -512,32 +422,32 @@ def _try(
         return _replace(table, batch, attempt, now)
     except (HeadMoved, CommitRefused, StorageFull):
         # a catalog that lost its own answer may report a conflict with itself, or a token that has expired since: look
-        found = _sighted(table, batch, attempt)
-        if found is None:
+        snapshot_id = _landed_snapshot(table, batch, attempt)
+        if snapshot_id is None:
             raise
-        return found
+        return snapshot_id
     except CommitUnknown:
-        found = _look_again(table, batch, attempt, sleep)
-        if found is None:
+        snapshot_id = _look_again(table, batch, attempt, sleep)
+        if snapshot_id is None:
             raise
-        return found
+        return snapshot_id
 
 
-def _sighted(table: IcebergTable, batch: Batch, attempt: _Attempt) -> int | None:
-    """The snapshot that an attempt has become; null if it is not in the table, CommitUnknown if nobody can tell."""
+def _landed_snapshot(table: IcebergTable, batch: CommitBatch, attempt: _Attempt) -> int | None:
+    """The snapshot that an attempt has become; `None` if it is not in the table, CommitUnknown if nobody can tell."""
     try:
-        found = find_commit(table, batch.branch, attempt.commit_id, since=attempt.view.snapshot_id)
-        back = found is None and was_taken_back(table, attempt.commit_id, since=attempt.view.snapshot_id)
+        snapshot_id = find_commit(table, batch.branch, attempt.commit_id, since=attempt.view.snapshot_id)
+        back = snapshot_id is None and was_taken_back(table, attempt.commit_id, since=attempt.view.snapshot_id)
     except HistoryCut as error:
         raise CommitUnknown(f"it may have landed and expired: {error}") from error
     except Exception as error:
         raise CommitUnknown(f"the table cannot be read: {error_line(error)}") from error
     if back:
         raise _TakenBack("it landed, and somebody rolled it back at once")
-    return found
+    return snapshot_id
 
 
-def _replace(table: IcebergTable, batch: Batch, attempt: _Attempt, now: Callable[[], datetime]) -> int:
+def _replace(table: IcebergTable, batch: CommitBatch, attempt: _Attempt, now: Callable[[], datetime]) -> int:
     assert attempt.recorded is not None
     groups, until = attempt.groups, attempt.recorded.until
     sums = [g.row_sum for g in groups]
@@ -569,7 +479,8 @@ def _replace(table: IcebergTable, batch: Batch, attempt: _Attempt, now: Callable
 def _dangling(
     table: IcebergTable, view: HeadView, inputs: frozenset[str], *, keep_after: int | None
 ) -> list[DeleteFile]:
-    """What no live row needs after the commit; equality deletes after `keep_after` apply to the outputs themselves."""
+    """Delete files that no live row needs after the commit; equality deletes after `keep_after` apply to the outputs,
+    too."""
     specs = table.specs
     some = [
         d
@@ -587,14 +498,16 @@ def _dangling(
     )
 
 
-def _look_again(table: IcebergTable, batch: Batch, attempt: _Attempt, sleep: Callable[[float], None]) -> int | None:
+def _look_again(
+    table: IcebergTable, batch: CommitBatch, attempt: _Attempt, sleep: Callable[[float], None]
+) -> int | None:
     """After an unknown answer, look for the commit id a few times before giving up."""
     for number in range(ATTEMPTS):
         sleep(FIRST_WAIT * 2**number)
         try:
-            found = find_commit(table, batch.branch, attempt.commit_id, since=attempt.view.snapshot_id)
+            snapshot_id = find_commit(table, batch.branch, attempt.commit_id, since=attempt.view.snapshot_id)
         except Exception:  # whatever keeps us from looking, the answer is still unknown
             continue
-        if found is not None:
-            return found
+        if snapshot_id is not None:
+            return snapshot_id
     return None

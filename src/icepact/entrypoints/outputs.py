@@ -42,7 +42,7 @@ class _Unread(io.TextIOWrapper):
     """Stdout that somebody may stop reading, as `head` does: the rest goes nowhere, and that is no error."""
 
     def write(self, text: str, /) -> int:
-        """As ever, while somebody reads."""
+        """Write as ever while somebody reads; after that, nowhere."""
         try:
             return super().write(text)
         except BrokenPipeError:
@@ -50,7 +50,7 @@ class _Unread(io.TextIOWrapper):
             return len(text)
 
     def flush(self) -> None:
-        """As ever, while somebody reads."""
+        """Flush as ever while somebody reads; after that, nowhere."""
         try:
             super().flush()
         except BrokenPipeError:

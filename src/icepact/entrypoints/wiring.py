@@ -1,22 +1,35 @@
-"""The composition root: configuration from its sources, the catalog, the record store."""
+"""The composition root: an application from arguments, variables and files, with its catalog and its record store."""
 
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from icepact.iceberg.catalogs import choose_catalog, told_properties
-from icepact.model.config import Catalog, Config
+from icepact.app import Application, in_own_words
+from icepact.iceberg.catalogs import choose_catalog, shown_properties
+from icepact.iceberg.names import parse_levels
 from icepact.model.errors import BadInput
-from icepact.model.marked import Document, read_documents
-from icepact.model.policies import CatalogWish, Policies
-from icepact.model.policy_file import parse_policies
-from icepact.model.validation import complaint, place_of, show_path
+from icepact.policy.config import Catalog, Config
+from icepact.policy.file.parse import parse_policies
+from icepact.policy.file.yaml import Document, read_documents
+from icepact.policy.layers import Policies, ResourceCatalog
+from icepact.policy.options import BUILT_IN_STRATEGIES, strategy_names, with_strategies
+from icepact.policy.validation import complaint, path_of_error, show_path
 from icepact.record.store import RecordStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from icepact.iceberg.spark.catalog import SparkCatalog
+    from icepact.plan.strategies.table import SelectFiles
 
 CONFIG_FILE = "icepact.yaml"
 HISTORY_FILE = "icepact.db"
@@ -25,10 +38,66 @@ _FROM_ENVIRONMENT = (
     *("catalog", "catalog_uri", "catalog_type", "catalog_timeout", "warehouse", "namespace"),
     *("state", "store", "policies", "prices"),
 )
+_LOOKING = ("icepact.record.sql", "icepact.maintain.inspect", "numpy.ma")
+_APPLYING = ("icepact.maintain.compaction",)
+"""What is needed next, and loaded while Java starts."""
 
 
-def load_config(path: str | None, flags: Mapping[str, Any]) -> Config:
-    """Flags over `ICEPACT_*` over the file."""
+@in_own_words
+def build_application(
+    *,
+    spark: "SparkSession | None" = None,
+    catalog: str | None = None,
+    catalog_uri: str | None = None,
+    catalog_type: str | None = None,
+    catalog_properties: Mapping[str, str] | None = None,
+    warehouse: str | os.PathLike[str] | None = None,
+    namespace: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    policies: str | os.PathLike[str] | None = None,
+    verbose: bool = False,
+    short: bool = False,
+    strategies: "Mapping[str, SelectFiles] | None" = None,
+) -> Application:
+    """An application as it is asked for, with `ICEPACT_*` variables and the configuration file below that. Nothing is
+    opened yet; `short` says that Java is started for a program that ends before its compiler pays off."""
+    flags = {
+        "catalog": catalog,
+        "catalog_uri": catalog_uri,
+        "catalog_type": catalog_type,
+        "catalog_properties": catalog_properties,
+        "warehouse": None if warehouse is None else str(warehouse),
+        "namespace": namespace,
+        "policies": None if policies is None else str(policies),
+    }
+    names = strategy_names(strategies or ())
+    settings = load_config(None if config is None else str(config), flags, names)
+    rules = policies_of(settings, names)
+    if spark is None:
+        chosen = catalog_of(settings, rules)
+        open_catalog = partial(_open_catalog, settings, chosen, verbose=verbose, short=short)
+    else:
+        chosen = _adopted_catalog(spark, catalog)
+        refuse_other_catalogs(chosen, rules)
+        open_catalog = partial(_adopt_catalog, spark, chosen.name)
+    return Application(
+        catalog=chosen,
+        namespace=parse_levels(settings.namespace),
+        policies=rules,
+        prices=settings.prices,
+        budgets=settings.budgets,
+        open_catalog=open_catalog,
+        open_store=partial(store_of, settings, chosen),
+        strategies=strategies,
+    )
+
+
+# -- configuration and policies -------------------------------------------------------------------
+
+
+def load_config(path: str | None, flags: Mapping[str, Any], strategies: Sequence[str] = BUILT_IN_STRATEGIES) -> Config:
+    """The configuration: flags over `ICEPACT_*` variables over the file; its policy may choose from these
+    strategies."""
     file = path or os.environ.get("ICEPACT_CONFIG") or (CONFIG_FILE if Path(CONFIG_FILE).is_file() else None)
     document = None if file is None else _read(Path(file))
     settings = {} if document is None else _expanded(document.value, document, ())
@@ -37,24 +106,24 @@ def load_config(path: str | None, flags: Mapping[str, Any]) -> Config:
     if flags.get("catalog_properties"):
         above["catalog_properties"] = {**settings.get("catalog_properties", {}), **flags["catalog_properties"]}
     try:
-        return Config.model_validate({**settings, **above})
+        return Config.model_validate({**settings, **above}, context=with_strategies(strategies))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = place_of(first)
-        if document is None or place[0] in above:
-            raise BadInput(f"{show_path(place)}: {complaint(first)}") from None
-        raise document.refusal(place, complaint(first)) from None
+        keys = path_of_error(first)
+        if document is None or keys[0] in above:
+            raise BadInput(f"{show_path(keys)}: {complaint(first)}") from None
+        raise document.refusal(keys, complaint(first)) from None
 
 
-def read_policies(path: str | Path) -> Policies:
-    """What a policy file says."""
-    return parse_policies(read_text(Path(path), "policy file"), str(path))
+def read_policies(path: str | Path, strategies: tuple[str, ...] = BUILT_IN_STRATEGIES) -> Policies:
+    """Read and check a policy file."""
+    return parse_policies(read_text(Path(path), "policy file"), str(path), strategies)
 
 
-def policies_of(config: Config) -> Policies:
-    """All that the configuration wishes for, the policy file included if there is one."""
-    policies = Policies() if config.policies is None else read_policies(config.policies)
-    return replace(policies, configuration=config.policy)
+def policies_of(config: Config, strategies: tuple[str, ...] = BUILT_IN_STRATEGIES) -> Policies:
+    """The policies of the configuration: its own options, and the rules of its policy file if it names one."""
+    policies = Policies() if config.policies is None else read_policies(config.policies, strategies)
+    return replace(policies, configuration=config.policy, strategies=strategies)
 
 
 def read_text(path: Path, what: str) -> str:
@@ -68,7 +137,7 @@ def read_text(path: Path, what: str) -> str:
 
 
 def _read(path: Path) -> Document | None:
-    """The configuration file; null if there is nothing in it."""
+    """The configuration file; `None` if there is nothing in it."""
     documents = [found for found in read_documents(read_text(path, "configuration"), str(path)) if found.value]
     if len(documents) > 1:
         raise documents[1].refusal((), "a configuration is one document: leave out what is from --- on")
@@ -77,61 +146,107 @@ def _read(path: Path) -> Document | None:
     return documents[0] if documents else None
 
 
-def _expanded(value: Any, document: Document, place: tuple[str | int, ...]) -> Any:
+def _expanded(value: Any, document: Document, keys: tuple[str | int, ...]) -> Any:
     """`${NAME}` in any text is the environment variable of that name, so that secrets need not be in the file."""
     if isinstance(value, dict):
-        return {key: _expanded(inner, document, (*place, key)) for key, inner in value.items()}
+        return {key: _expanded(inner, document, (*keys, key)) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_expanded(inner, document, (*place, at)) for at, inner in enumerate(value)]
+        return [_expanded(inner, document, (*keys, at)) for at, inner in enumerate(value)]
     if not isinstance(value, str):
         return value
 
     def of_environment(match: re.Match[str]) -> str:
         if match[1] not in os.environ:
-            raise document.refusal(place, f"the environment variable {match[1]} is not set")
+            raise document.refusal(keys, f"the environment variable {match[1]} is not set")
         return os.environ[match[1]]
 
     return _VARIABLE.sub(of_environment, value)
 
 
+# -- the catalog ----------------------------------------------------------------------------------
+
+
 def catalog_of(config: Config, policies: Policies) -> Catalog:
     """The catalog that the configuration means, or else the one that the policy file's resources are about."""
-    settled = _with_wishes(config, policies.catalogs)
+    completed = _with_resource(config, policies.catalogs)
     try:
-        catalog = choose_catalog(settled)
+        catalog = choose_catalog(completed)
     except BadInput as error:
-        raise (error if settled is config else BadInput(f"{policies.catalogs[0].place}: {error}")) from None
+        raise (error if completed is config else BadInput(f"{policies.catalogs[0].source}: {error}")) from None
     refuse_other_catalogs(catalog, policies)
     return catalog
 
 
-def _with_wishes(config: Config, wishes: Sequence[CatalogWish]) -> Config:
+def _with_resource(config: Config, resources: Sequence[ResourceCatalog]) -> Config:
     """The configuration, completed by what custom resources say about their catalog."""
     said = config.catalog or config.catalog_uri or config.catalog_type or config.warehouse
-    if not wishes or said or (config.catalogs and wishes[0].name is None):
+    if not resources or said or (config.catalogs and resources[0].name is None):
         return config
-    first = wishes[0]
-    for other in wishes[1:]:
-        if replace(other, place=first.place) != first:
-            raise BadInput(f"{other.place}: another catalog than in {first.place}: name one with --catalog")
+    first = resources[0]
+    for other in resources[1:]:
+        if replace(other, source=first.source) != first:
+            raise BadInput(f"{other.source}: another catalog than in {first.source}: name one with --catalog")
     if first.name in config.catalogs:
         return config.model_copy(update={"catalog": first.name})
-    wish = {"catalog": first.name, "catalog_uri": first.uri, "catalog_type": first.type, "warehouse": first.warehouse}
-    return config.model_copy(update=wish)
+    named = {"catalog": first.name, "catalog_uri": first.uri, "catalog_type": first.type, "warehouse": first.warehouse}
+    return config.model_copy(update=named)
 
 
 def refuse_other_catalogs(catalog: Catalog, policies: Policies) -> None:
     """Refuse custom resources that are about a catalog elsewhere; one with another name is no business of this run."""
-    for wish in policies.catalogs:
-        if wish.name is not None and wish.name != catalog.name:
+    for resource in policies.catalogs:
+        if resource.name is not None and resource.name != catalog.name:
             continue
-        for key, wanted in told_properties(wish.type, wish.uri, wish.warehouse).items():
+        for key, wanted in shown_properties(resource.type, resource.uri, resource.warehouse).items():
             folder = str(Path(wanted).expanduser().resolve()) if catalog.embedded is not None else wanted
             if catalog.properties.get(key) not in (wanted, folder):
                 raise BadInput(
-                    f"{wish.place}: {key}: this resource is about another catalog than {catalog.name}, the one in use:"
-                    f" name its own with --catalog or --catalog-uri, or mend the resource"
+                    f"{resource.source}: {key}: this resource is about another catalog than {catalog.name}, the one in "
+                    f"use: name its own with --catalog or --catalog-uri, or mend the resource"
                 )
+
+
+def _adopted_catalog(spark: "SparkSession", name: str | None) -> Catalog:
+    from icepact.iceberg.spark.catalog import catalog_settings, current_catalog
+
+    name = name or current_catalog(spark)
+    return Catalog(name=name, properties=catalog_settings(spark, name))
+
+
+def _adopt_catalog(spark: "SparkSession", name: str) -> "SparkCatalog":
+    from icepact.iceberg.spark.catalog import SparkCatalog
+
+    return SparkCatalog.adopt(spark, name)
+
+
+def _open_catalog(config: Config, catalog: Catalog, *, verbose: bool, short: bool) -> "SparkCatalog":
+    """Start Spark and open the catalog in it; what is needed next is loaded meanwhile."""
+    from icepact.iceberg.spark.catalog import SparkCatalog
+
+    loading = _load_beside(*_LOOKING, *(() if short else _APPLYING))
+    opened = SparkCatalog.open(catalog, spark_settings(config), verbose=verbose, short=short)
+    loading.join()
+    if not short:
+        from icepact.execute.rewriters.job import start_workers
+
+        start_workers(opened.session.sparkContext)
+    return opened
+
+
+def _load_beside(*modules: str) -> Thread:
+    """Load modules in a thread of their own. What fails is raised by whoever needs it, when it is loaded again."""
+
+    def load() -> None:
+        with suppress(Exception):
+            for name in modules:
+                import_module(name)
+
+    thread = Thread(target=load, name="icepact-loading", daemon=True)
+    thread.start()
+    return thread
+
+
+# -- the record store and Spark -------------------------------------------------------------------
 
 
 def store_of(config: Config, catalog: Catalog) -> RecordStore:

@@ -2,20 +2,18 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from icepact.execute.rewriters.base import UnitResult
-from icepact.execute.run import group_of, unit_ids
-from icepact.iceberg.java import JavaError
-from icepact.iceberg.staging import Staging, has_plain_partition
-from icepact.model.plan import Method, RewriteFiles
+from icepact.execute.units import group_of, unit_ids
+from icepact.iceberg.java.bridge import JavaError
+from icepact.iceberg.table.staging import Staging, has_plain_partition
+from icepact.model.effort import Effort
+from icepact.model.methods import Method
+from icepact.model.plan import RewriteFiles
 from icepact.model.rewrite import Written, WrittenFile
 from icepact.model.run import Checkpoint
-
-_MEASURED = (
-    *("rows_observed", "seconds", "copied_bytes", "encoded_bytes"),
-    *("requests", "write_requests", "transferred_bytes"),
-)
 
 
 def to_document(result: UnitResult) -> dict[str, Any]:
@@ -23,8 +21,14 @@ def to_document(result: UnitResult) -> dict[str, Any]:
     return {
         "method": result.method.value,
         "files": [dict(document) for document in result.documents],
-        **{name: getattr(result, name) for name in _MEASURED},
+        "rows_observed": result.rows_observed,
+        **asdict(result.effort),
     }
+
+
+def _effort(document: Mapping[str, Any]) -> Effort:
+    """What a unit took; earlier versions did not measure all of it."""
+    return Effort(**{name: document[name] for name in Effort.__slots__ if name in document})
 
 
 def written_of(step: RewriteFiles, documents: Mapping[str, Mapping[str, Any]]) -> Written:
@@ -34,14 +38,9 @@ def written_of(step: RewriteFiles, documents: Mapping[str, Mapping[str, Any]]) -
         group_id=step.group_id,
         inputs=(),
         rows_observed=sum(unit["rows_observed"] for unit in units),
-        files=tuple(_as_described(told) for unit in units for told in unit["files"]),
-        seconds=sum(unit["seconds"] for unit in units),
+        files=tuple(_written_file(file) for unit in units for file in unit["files"]),
         methods=Counter(unit["method"] for unit in units),
-        copied_bytes=sum(unit["copied_bytes"] for unit in units),
-        encoded_bytes=sum(unit["encoded_bytes"] for unit in units),
-        requests=sum(unit["requests"] for unit in units),
-        write_requests=sum(unit.get("write_requests", 0) for unit in units),
-        transferred_bytes=sum(unit["transferred_bytes"] for unit in units),
+        effort=Effort.sum(map(_effort, units)),
     )
 
 
@@ -49,19 +48,20 @@ def outputs_by_group(checkpoints: Iterable[Checkpoint]) -> dict[str, frozenset[s
     """Files of every group, as far as checkpoints tell."""
     files: dict[str, set[str]] = defaultdict(set)
     for checkpoint in checkpoints:
-        files[group_of(checkpoint.unit_id)] |= {str(told["file-path"]) for told in checkpoint.document["files"]}
+        files[group_of(checkpoint.unit_id)] |= {str(file["file-path"]) for file in checkpoint.document["files"]}
     return {group: frozenset(paths) for group, paths in files.items()}
 
 
-def _as_described(told: Mapping[str, Any]) -> WrittenFile:
-    size, rows = told["file-size-in-bytes"], told["record-count"]
+def _written_file(document: Mapping[str, Any]) -> WrittenFile:
+    """A file by its description alone, unread."""
+    size, rows = document["file-size-in-bytes"], document["record-count"]
     return WrittenFile(
-        path=told["file-path"],
+        path=document["file-path"],
         size=size,
         rows=rows,
-        spec_id=told["spec-id"],
-        partition=tuple(told.get("partition", ())),
-        format=told["file-format"].lower(),
+        spec_id=document["spec-id"],
+        partition=tuple(document.get("partition", ())),
+        format=document["file-format"].lower(),
         stored_size=size,
         stored_rows=rows,
         columns=None,
@@ -69,19 +69,20 @@ def _as_described(told: Mapping[str, Any]) -> WrittenFile:
 
 
 def recall(document: Mapping[str, Any], staging: Staging) -> UnitResult | None:
-    """A unit that was finished before; null if its files are not on storage as they were described."""
-    if not all(has_plain_partition(told) for told in document["files"]):
+    """The result of a unit that was finished before; `None` if its files are not on storage as they were described."""
+    if not all(has_plain_partition(file) for file in document["files"]):
         return None
     try:
-        found = [staging.stored(told) for told in document["files"]]
+        stored = [staging.stored(file) for file in document["files"]]
     except JavaError:
         return None
-    files = [file for file, _ in found]
+    files = [file for file, _ in stored]
     if any(file.stored_size != file.size or file.stored_rows not in (None, file.rows) for file in files):
         return None
     return UnitResult(
+        rows_observed=document["rows_observed"],
         files=files,
-        documents=[told for _, told in found],
+        documents=[described for _, described in stored],
         method=Method(document["method"]),
-        **{name: document[name] for name in _MEASURED if name in document},
+        effort=_effort(document),
     )

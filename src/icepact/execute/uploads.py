@@ -1,8 +1,8 @@
 """Uploads to an object store that nobody will finish."""
 
 from icepact.execute.storage.open import refusal, storage_for
-from icepact.iceberg.facts import write_facts
-from icepact.iceberg.table import IcebergTable
+from icepact.iceberg.table.table import IcebergTable
+from icepact.iceberg.table.write_context import write_context
 
 
 def unfinished_uploads(table: IcebergTable, folder: str | None) -> int:
@@ -18,7 +18,7 @@ def abort_uploads(table: IcebergTable, folder: str | None) -> int:
 def _uploads(table: IcebergTable, folder: str | None, *, abort: bool) -> int:
     if folder is None:
         return 0
-    facts = write_facts(table, [])
+    facts = write_context(table, [])
     if refusal(facts.io, facts.credentials) is not None:  # then icepact's own tasks have not uploaded anything either
         return 0
     return storage_for(facts.io, facts.credentials).unfinished(f"{folder}/", abort=abort)

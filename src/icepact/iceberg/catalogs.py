@@ -1,4 +1,4 @@
-"""Which catalog is meant, and how Iceberg is told about it.
+"""Which catalog is meant, and its properties for Iceberg.
 
 Looked up in this order: flags, `ICEPACT_*`, `icepact.yaml` (these three are one `Config` by now), then
 PyIceberg's own configuration. With nothing configured there is the embedded catalog: SQLite beside a
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from icepact.model.config import Catalog, Config
 from icepact.model.errors import BadInput
+from icepact.policy.config import Catalog, Config
 
 DEFAULT_NAME = "local"
 DEFAULT_WAREHOUSE = "./icepact-warehouse"
@@ -35,7 +35,7 @@ _RENAMED = {  # PyIceberg's names -> Iceberg's
     "s3.region": "client.region",
 }
 _JDBC_SQLITE = "jdbc:sqlite:"
-_CONNECTING = 10.0
+_CONNECT_SECONDS = 10.0
 """Seconds: who does not even take up a connection in this time is not there."""
 _KINDS = {"org.apache.iceberg.rest.RESTCatalog": "rest", "org.apache.iceberg.jdbc.JdbcCatalog": "jdbc"}
 _NOT_FOR_JAVA = ("py-", "downcast-", "legacy-", "echo", "pool_pre_ping", "init_catalog_tables")
@@ -69,15 +69,15 @@ def choose_catalog(config: Config) -> Catalog:
     properties |= config.catalog_properties
     named = config.catalog is not None or (name is not None and config.catalog_uri is None)
     name = name or DEFAULT_NAME
-    settled = spark_properties(name, properties)
+    resolved = spark_properties(name, properties)
     return Catalog(
         name=name,
-        properties=with_limits(settled, config.catalog_timeout),
-        place=None if named else _place(settled),
+        properties=with_limits(resolved, config.catalog_timeout),
+        location=None if named else _location(resolved),
     )
 
 
-def _place(properties: Mapping[str, str]) -> str:
+def _location(properties: Mapping[str, str]) -> str:
     """Where a catalog is, and its tables, without what may be a secret: `host:8181/path (s3://bucket/folder)`."""
     uri, warehouse = properties.get("uri", ""), properties.get("warehouse", "")
     kind, _, rest = re.split("[?;#]", uri)[0].rpartition("://")
@@ -143,7 +143,7 @@ def pyiceberg_catalog(name: str) -> Mapping[str, str]:
 
 
 def spark_properties(name: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Iceberg's properties from Iceberg's or PyIceberg's; the type is told by the URI if it is not said."""
+    """Iceberg's properties from Iceberg's or PyIceberg's; the type comes from the URI if it is not given."""
     properties = {_RENAMED.get(key, key): value for key, value in given.items() if not key.startswith(_NOT_FOR_JAVA)}
     kind = properties.pop("type", None)
     if kind is None and ("catalog-impl" in properties or "catalog.impl" in properties):
@@ -164,13 +164,13 @@ def spark_properties(name: str, given: Mapping[str, str]) -> dict[str, str]:
     return {"type": kind, **properties}
 
 
-def told_properties(kind: str, uri: str | None, warehouse: str | None) -> dict[str, str]:
-    """Type, address and warehouse as a chosen catalog has them, as far as they are told."""
-    told = {"type": kind, "uri": uri, "warehouse": warehouse}
+def shown_properties(kind: str, uri: str | None, warehouse: str | None) -> dict[str, str]:
+    """Type, address and warehouse as a chosen catalog has them, as far as they are given."""
+    shown = {"type": kind, "uri": uri, "warehouse": warehouse}
     if kind.lower() in {"sql", "jdbc"}:
-        told["type"] = "jdbc"
-        told |= _jdbc("of the resource", uri) if uri else {}
-    return {key: value for key, value in told.items() if value is not None and not key.startswith("jdbc.")}
+        shown["type"] = "jdbc"
+        shown |= _jdbc("of the resource", uri) if uri else {}
+    return {key: value for key, value in shown.items() if value is not None and not key.startswith("jdbc.")}
 
 
 class _Limit(NamedTuple):
@@ -178,7 +178,7 @@ class _Limit(NamedTuple):
 
     name: str
     unit: float
-    """In seconds; whole numbers of it are told."""
+    """Of the property's values, in seconds."""
     connecting: bool = False
     """True for the connection itself, false for an answer."""
 
@@ -196,27 +196,27 @@ _JDBC_LIMITS = {
 
 
 def with_limits(properties: Mapping[str, str], seconds: float | None) -> dict[str, str]:
-    """The same with limits for calls to the catalog, where it has none of its own: one that never answers must not
+    """Properties with limits for calls to the catalog, where it has none of its own: one that never answers must not
     keep a run for ever, and with it the table."""
     kind = properties.get("type") or _KINDS.get(properties.get("catalog-impl", ""))
     limits: dict[str, str] = {}
     if seconds is not None and kind == "rest":
-        limits = {limit.name: _told(limit, seconds) for limit in _REST_LIMITS}
+        limits = {limit.name: _limit_value(limit, seconds) for limit in _REST_LIMITS}
     elif seconds is not None and kind == "jdbc":
         limits = dict(_jdbc_limits(properties.get("uri", ""), seconds))
     return {**limits, **properties}
 
 
 def _jdbc_limits(uri: str, seconds: float) -> Iterator[tuple[str, str]]:
-    """What the driver is told, except for what the URL tells it."""
+    """Properties of the driver, except for those that the URL sets."""
     driver = uri.removeprefix("jdbc:").partition(":")[0]
     for limit in _JDBC_LIMITS.get(driver, ()):
         if not re.search(rf"[?&]{limit.name}=", uri):
-            yield f"jdbc.{limit.name}", _told(limit, seconds)
+            yield f"jdbc.{limit.name}", _limit_value(limit, seconds)
 
 
-def _told(limit: _Limit, seconds: float) -> str:
-    return str(math.ceil((min(seconds, _CONNECTING) if limit.connecting else seconds) / limit.unit))
+def _limit_value(limit: _Limit, seconds: float) -> str:
+    return str(math.ceil((min(seconds, _CONNECT_SECONDS) if limit.connecting else seconds) / limit.unit))
 
 
 def _type_of(name: str, uri: str | None) -> str:

@@ -1,8 +1,8 @@
-"""Table properties that a commit of Iceberg's stumbles over, in the middle, where nobody can tell how far it got."""
+"""Table properties whose values make Iceberg fail in the middle of a commit, where nobody can tell how far it got."""
 
 import re
 
-from icepact.iceberg.table import IcebergTable
+from icepact.iceberg.table.table import IcebergTable
 from icepact.model.errors import BadInput
 
 _NUMBERS = (
@@ -17,13 +17,13 @@ _CODECS = ("none", "gzip")
 
 
 def refuse_odd_properties(table: IcebergTable) -> None:
-    """BadInput, if nobody could commit to the table as it is."""
+    """Raise BadInput if a property would make every commit to the table fail."""
     properties = table.properties
     for name in _NUMBERS:
-        told = properties.get(name, "0")
-        if not re.fullmatch(r"[+-]?\d{1,10}", told) or not -(2**31) <= int(told) < 2**31:
+        value = properties.get(name, "0")
+        if not re.fullmatch(r"[+-]?\d{1,10}", value) or not -(2**31) <= int(value) < 2**31:
             raise BadInput(
-                f"{table.name} has {name}={told}, which is not a number for Iceberg: mend the table property"
+                f"{table.name} has {name}={value}, which is not a number for Iceberg: mend the table property"
             )
     codec = properties.get(_CODEC, _CODECS[0])
     if codec.lower() not in _CODECS:

@@ -1,4 +1,4 @@
-"""What stores and catalogs say when they cannot be used, in words that name the property to set."""
+"""Error messages of stores and catalogs, translated into which property to set."""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class _Remedy(NamedTuple):
-    """What a message means, and what to do about it."""
+    """An error by the pattern of its message: what it means, and what to do about it."""
 
     pattern: str
     meaning: str
@@ -15,7 +15,7 @@ class _Remedy(NamedTuple):
 
 _KEYS = "s3.access-key-id and s3.secret-access-key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 _TRUST = "give Java a trust store that knows it (javax.net.ssl.trustStore in spark.driver.extraJavaOptions)"
-_OF_THE_STORE = (
+_STORE_REMEDIES = (
     _Remedy("Unable to load region", "no region is known for S3", "set client.region, or AWS_REGION"),
     _Remedy("Unable to load credentials", "no keys for S3 are found", f"set {_KEYS}"),
     _Remedy(
@@ -65,7 +65,7 @@ _OF_THE_STORE = (
         "see s3.endpoint, or AWS_ENDPOINT_URL_S3, and whether it is up",
     ),
 )
-_OF_THE_CATALOG = (
+_CATALOG_REMEDIES = (
     _Remedy(r"^NotAuthorizedException", "it does not know who asks", "set token or credential"),
     _Remedy(r"^ForbiddenException", "it does not let these credentials do that", "see token or credential"),
     _Remedy(r"plaintext connection|unrecognized SSL message", "it does not speak TLS", "write http:// in its uri"),
@@ -77,27 +77,27 @@ _OF_THE_CATALOG = (
     _Remedy(r"UnknownHost", "its host is not known", "see its uri"),
     _Remedy(r"Connection refused|HttpHostConnect", "nobody answers there", "see its uri, and whether it is up"),
 )
-_STORE = ("S3Exception", "SdkClientException", "NoSuchBucketException", "Service: S3")
+_STORE_ERRORS = ("S3Exception", "SdkClientException", "NoSuchBucketException", "Service: S3")
 _ADDRESS = re.compile(r"s3[an]?://[^\s,;)'\"]+")
 
 
-def of_the_store(told: Sequence[str], near: str | None = None) -> str | None:
-    """What is wrong with S3, by an error and all that lies below it; null if that is not what it is about.
+def store_remedy(messages: Sequence[str], near: str | None = None) -> str | None:
+    """What is wrong with S3, by the messages of an error and its causes; `None` if the error is not about S3.
 
     `near` is an address in the store, for errors that name none.
     """
-    text = "\n".join(told)
-    if not any(word in text for word in _STORE):
+    text = "\n".join(messages)
+    if not any(word in text for word in _STORE_ERRORS):
         return None
     found = _ADDRESS.search(text)
     where = found[0].rstrip(".:") if found else near if near and _ADDRESS.match(near) else None
-    remedy = _first(_OF_THE_STORE, text)
+    remedy = _first(_STORE_REMEDIES, text)
     return None if remedy is None else f"{f'{where}: ' if where else ''}{remedy.meaning}: {remedy.todo}"
 
 
-def of_the_catalog(told: Sequence[str]) -> str | None:
-    """What is wrong with a catalog that is asked over HTTP; null if that cannot be said."""
-    remedy = _first(_OF_THE_CATALOG, "\n".join(told))
+def catalog_remedy(messages: Sequence[str]) -> str | None:
+    """What is wrong with a catalog behind HTTP, by the messages of an error and its causes; `None` if it is unknown."""
+    remedy = _first(_CATALOG_REMEDIES, "\n".join(messages))
     return None if remedy is None else f"{remedy.meaning}: {remedy.todo}"
 
 

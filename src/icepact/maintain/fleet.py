@@ -1,86 +1,109 @@
-"""Many tables: look at each and rank them; then one round, in which each is carried on with, planned and compacted."""
+"""Many tables: inspect and rank them; then one round, in which each is compacted within what is left of a budget."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import assert_never
 
-from icepact.iceberg.java import in_words
-from icepact.maintain.applying import apply
-from icepact.maintain.looking import plan, summary
-from icepact.maintain.means import Means
-from icepact.maintain.recovery import resume_dead
-from icepact.model.budget import Limit, Resource
+from icepact.economics.spending import spent_by
+from icepact.iceberg.java.bridge import describe_error
+from icepact.maintain.compaction import compact
+from icepact.maintain.context import Context
+from icepact.maintain.inspect import summary
 from icepact.model.errors import PermanentError, TableBusy
 from icepact.model.fleet import (
-    Ended,
     Fleet,
-    NotLooked,
+    InspectionError,
     RankBy,
-    Ranked,
+    RankedTable,
     TableSummary,
     Visit,
+    VisitStatus,
 )
+from icepact.model.limits import NO_DEMAND, Demand, Limit, Resource
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
-from icepact.model.policy import Options
-from icepact.model.progress import Silent
-from icepact.model.run import NOT_WELL
-from icepact.model.spending import spent_by
-from icepact.plan.budget import taken
+from icepact.model.status import NOT_WELL
 from icepact.plan.fleet import rank
+from icepact.policy.options import Options
 
-Told = Callable[[str], None]
-"""Is told the name of each table before it is looked at."""
+OnTable = Callable[[str], None]
+"""Called with the name of each table before it is inspected or visited."""
 
 
-def look_around(means: Means, names: Sequence[str], *, by: RankBy, limits: Sequence[Limit], told: Told) -> Fleet:
-    """Look at each table and rank them; one that cannot be looked at does not stop the others."""
+def inspect_tables(
+    context: Context, names: Sequence[str], *, by: RankBy, limits: Sequence[Limit], on_table: OnTable
+) -> Fleet:
+    """Inspect each table and rank them; one that cannot be inspected does not stop the others."""
     found: list[TableSummary] = []
-    failed: list[NotLooked] = []
+    failed: list[InspectionError] = []
     for name in names:
-        told(name)
+        on_table(name)
         try:
-            found.append(summary(means, name))
+            found.append(summary(context, name))
         except Exception as error:
-            failed.append(NotLooked(table=name, reason=in_words(error)))
+            failed.append(InspectionError(table=name, reason=describe_error(error)))
     ranked = rank(found, by=by, limits=limits)
-    return Fleet(tables=ranked, failed=failed, budget=tuple(limits), currency=means.prices.currency)
+    return Fleet(tables=ranked, failed=failed, budget=tuple(limits), currency=context.prices.currency)
 
 
-def go_round(means: Means, fleet: Fleet, *, dry_run: bool, told: Told) -> Iterator[Visit]:
+def visit_tables(context: Context, fleet: Fleet, *, dry_run: bool, on_table: OnTable) -> Iterator[Visit]:
     """Visit every table once. What the budget allows whole comes first; what is left of it goes to the others."""
     for entry in fleet.failed:
-        yield Visit(table=entry.table, ended=Ended.FAILED, reason=entry.reason)
+        yield Visit(table=entry.table, ended=VisitStatus.FAILED, reason=entry.reason)
     left = list(fleet.budget)
     for ranked in sorted(fleet.tables, key=lambda ranked: not ranked.chosen):
-        told(ranked.summary.table)
-        visit = Visit(table=ranked.summary.table, ended=Ended.SKIPPED, reason=ranked.summary.off or "")
+        on_table(ranked.summary.table)
+        visit = Visit(table=ranked.summary.table, ended=VisitStatus.SKIPPED, reason=ranked.summary.off or "")
         if ranked.summary.off is None:
-            visit = _visit(means, ranked, left, dry_run=dry_run)
+            visit = _visit(context, ranked, left, dry_run=dry_run)
         left = [_less(limit, visit) for limit in left]
         yield visit
 
 
-def _visit(means: Means, ranked: Ranked, left: Sequence[Limit], *, dry_run: bool) -> Visit:
-    """One table; whatever goes wrong with it is told, and goes no further."""
-    visit = Visit(table=ranked.summary.table, ended=Ended.NOTHING)
+def _visit(context: Context, ranked: RankedTable, left: Sequence[Limit], *, dry_run: bool) -> Visit:
+    """Compact one table; an error becomes the reason of its visit, and does not end the round."""
+    visiting = _Visiting(ranked, left, dry_run=dry_run)
     try:
-        if not dry_run:
-            visit = replace(visit, resumed=resume_dead(means.lake, visit.table, means.store, Silent()))
-            _refuse_unwell(visit.resumed)
-        if visit.resumed is None and not ranked.summary.input_files:
-            return visit
-        spent = [limit.name for limit in left if limit.amount <= 0]
-        if spent:
-            return replace(visit, ended=Ended.SKIPPED, reason=f"over the budget ({', '.join(spent)})")
-        visit = _planned(visit, plan(means, visit.table, Options(), limits=left))
-        if visit.ended is not Ended.PLANNED or visit.plan is None or dry_run:
-            return visit
-        return _applied(visit, apply(means.lake, visit.plan, means.store, Silent()))
+        outcome = compact(
+            context,
+            visiting.visit.table,
+            Options(),
+            resume=not dry_run,
+            limits=left,
+            on_resumed=visiting.on_resumed,
+            confirm=visiting.confirm,
+        )
     except TableBusy as error:
-        return replace(visit, ended=Ended.SKIPPED, reason=str(error), plan=None)
+        return replace(visiting.visit, ended=VisitStatus.SKIPPED, reason=str(error), plan=None)
     except Exception as error:
-        return replace(visit, ended=Ended.FAILED, reason=in_words(error))
+        return replace(visiting.visit, ended=VisitStatus.FAILED, reason=describe_error(error))
+    return visiting.visit if outcome is None else _applied(visiting.visit, replace(outcome, resumed=None))
+
+
+class _Visiting:
+    """A visit under way: what is known of it so far, and how far it goes."""
+
+    def __init__(self, ranked: RankedTable, left: Sequence[Limit], *, dry_run: bool) -> None:
+        self.visit = Visit(table=ranked.summary.table, ended=VisitStatus.NOTHING)
+        self._ranked = ranked
+        self._left = left
+        self._dry_run = dry_run
+
+    def on_resumed(self, resumed: Outcome | None) -> bool:
+        """A table with nothing to do is not planned, nor is one for which nothing is left of the budget."""
+        self.visit = replace(self.visit, resumed=resumed)
+        _refuse_unwell(resumed)
+        if resumed is None and not self._ranked.summary.input_files:
+            return False
+        spent = [limit.name for limit in self._left if limit.amount <= 0]
+        if spent:
+            reason = f"over the budget ({', '.join(spent)})"
+            self.visit = replace(self.visit, ended=VisitStatus.SKIPPED, reason=reason)
+        return not spent
+
+    def confirm(self, made: Plan) -> bool:
+        """A plan without steps leaves no run on record here, and a dry run none at all."""
+        self.visit = _planned(self.visit, made)
+        return self.visit.ended is VisitStatus.PLANNED and not self._dry_run
 
 
 def _refuse_unwell(resumed: Outcome | None) -> None:
@@ -91,15 +114,15 @@ def _refuse_unwell(resumed: Outcome | None) -> None:
 
 
 def _planned(visit: Visit, made: Plan) -> Visit:
-    """What is to be done; if that is nothing, because something holds it back, or because there is nothing to do."""
+    """A visit with its plan; if the plan has no steps, why: something is held back, or there is nothing to do."""
     if made.steps:
-        return replace(visit, ended=Ended.PLANNED, plan=made)
+        return replace(visit, ended=VisitStatus.PLANNED, plan=made)
     # what is held back stands at the end of what is left out
-    return visit if made.complete else replace(visit, ended=Ended.SKIPPED, reason=made.left_out[-1].reason)
+    return visit if made.complete else replace(visit, ended=VisitStatus.SKIPPED, reason=made.left_out[-1].reason)
 
 
 def _applied(visit: Visit, outcome: Outcome) -> Visit:
-    ended = Ended.FAILED if outcome.status in NOT_WELL else Ended.DONE
+    ended = VisitStatus.FAILED if outcome.status in NOT_WELL else VisitStatus.DONE
     reason = outcome.error or next((group.reason for group in outcome.groups if not group.committed), "")
     return replace(visit, ended=ended, reason=reason, outcome=outcome)
 
@@ -111,22 +134,17 @@ def _less(limit: Limit, visit: Visit) -> Limit:
 
 def _spent(visit: Visit, resource: Resource) -> float:
     """What a table took: what was promised for it, or more if it was found to be more."""
-    planned = sum(taken(step, resource) for step in visit.plan.steps) if visit.plan else 0.0
-    return max(planned, _measured(visit.outcome, resource)) + _measured(visit.resumed, resource)
+    planned = sum((step.demand for step in visit.plan.steps), NO_DEMAND) if visit.plan else NO_DEMAND
+    return max(planned.of(resource), _measured(visit.outcome).of(resource)) + _measured(visit.resumed).of(resource)
 
 
-def _measured(outcome: Outcome | None, resource: Resource) -> float:
+def _measured(outcome: Outcome | None) -> Demand:
     if outcome is None:
-        return 0.0
-    spent = spent_by(outcome.to_dict())
-    match resource:
-        case Resource.FILES:
-            return sum(group.input_files for group in outcome.groups if group.committed or group.seconds)
-        case Resource.BYTES:
-            return spent.bytes
-        case Resource.SECONDS:
-            return sum(group.seconds for group in outcome.groups)
-        case Resource.MONEY:
-            return spent.money
-        case _:
-            assert_never(resource)
+        return NO_DEMAND
+    spent = spent_by(outcome)
+    return Demand(
+        files=sum(group.input_files for group in outcome.groups if group.committed or group.effort.seconds),
+        bytes=spent.bytes,
+        seconds=sum(group.effort.seconds for group in outcome.groups),
+        money=spent.money,
+    )

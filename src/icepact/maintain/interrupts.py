@@ -25,18 +25,18 @@ class UnderWay:
 
     def __init__(self) -> None:
         self.pressed = False
-        self.said: Callable[[], str] = _nothing_changed
-        """What has become of it up to now, and how to go on."""
+        self.so_far: Callable[[], str] = _nothing_changed
+        """Says what has become of it up to now, and how to go on."""
         self._stop: Callable[[], None] | None = None
 
     def on_press(self, stop: Callable[[], None]) -> None:
-        """Call this at the first press, also if that was before."""
+        """Have `stop` called at the first press, or now if it has come already."""
         self._stop = stop
         if self.pressed:
             stop()
 
     def press(self) -> None:
-        """The first press."""
+        """Remember the first press, and ask the work to stop."""
         self.pressed = True
         if self._stop is not None:
             self._stop()
@@ -61,7 +61,7 @@ def was_pressed() -> bool:
 
 
 def begin() -> None:
-    """A command begins: what came before it does not count."""
+    """Forget presses and work of commands before this one."""
     _Process.pressed, _Process.last = False, None
 
 
@@ -72,7 +72,7 @@ def heard_a_press() -> None:
 
 def so_far() -> str:
     """What has become of the work of this process up to now, and how to go on."""
-    return (_Process.last or UnderWay()).said()
+    return (_Process.last or UnderWay()).so_far()
 
 
 @contextmanager
@@ -100,4 +100,4 @@ def under_way() -> Iterator[UnderWay]:
         _Process.working = False
         signal.signal(signal.SIGINT, before)
     if work.pressed:
-        raise KeyboardInterrupt(work.said())
+        raise KeyboardInterrupt(work.so_far())

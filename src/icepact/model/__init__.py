@@ -1,4 +1,4 @@
-"""The words of icepact: frozen values, the user's options, and errors.
+"""The values that every room speaks of: files, snapshots, health, policy, plan, run, outcome, fleet, and the errors.
 
-Nothing here reads, writes, connects or decides. No Spark, no Java, no SQL, no file system.
+Frozen, and each field explained. Nothing here reads, writes, connects or decides. No arrays, no Spark, no SQL.
 """

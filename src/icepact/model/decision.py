@@ -1,62 +1,62 @@
-"""What is to be done with each place of a table, before its files are listed."""
+"""Decisions: what is to be done with each partition group of a table, before its files are listed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
-from icepact.model.health import Health, Place
-from icepact.model.plan import NO_GAIN, Cost, Gain
-from icepact.model.tier import Tier
+from pydantic import computed_field, model_serializer
 
-_FREE = Cost(seconds=0.0, baseline_seconds=0.0, copied_bytes=0, encoded_bytes=0, requests=0)
+from icepact.model.documents import HIDDEN, Document, key
+from icepact.model.health import Health, PartitionGroup
+from icepact.model.limits import Demand
+from icepact.model.plan import NO_COST, NO_GAIN, Cost, Gain
+from icepact.model.policy import Tier
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Decision:
-    """What is to be done with one place."""
+class Decision(Document):
+    """What is to be done with one partition group."""
 
-    place: Place
+    partition_group: Annotated[PartitionGroup, HIDDEN]
     chosen: bool
     reason: str
     """Why it is chosen, or why not."""
     tier: Tier = Tier.MINOR
-    files: int = 0
+    files: Annotated[int, key("input_files")] = 0
     """Inputs."""
-    bytes: int = 0
+    bytes: Annotated[int, key("input_bytes")] = 0
     """Of the inputs."""
-    outputs: int = 0
+    outputs: Annotated[int, key("predicted_files")] = 0
     """Files that they become."""
     gain: Gain = NO_GAIN
-    cost: Cost = _FREE
+    cost: Cost = NO_COST
 
-    def to_dict(self) -> dict[str, Any]:
-        """The decision as it is printed with `--json`."""
-        return {
-            "partition": self.place.name,
-            "chosen": self.chosen,
-            "reason": self.reason,
-            "tier": self.tier.value,
-            "input_files": self.files,
-            "input_bytes": self.bytes,
-            "predicted_files": self.outputs,
-            "gain": self.gain.to_dict(),
-            "cost": self.cost.to_dict(),
-        }
+    @computed_field
+    @property
+    def partition(self) -> str:
+        """Name of the partition group."""
+        return self.partition_group.name
+
+    @property
+    def demand(self) -> Demand:
+        """What it takes of a budget."""
+        seconds, money = self.cost.seconds.likely, self.cost.money.likely
+        return Demand(files=self.files, bytes=self.bytes, seconds=seconds, money=money)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
-    """How a table is doing, and what is worth doing about it: partitions with gain and price, without their files."""
+class TableDecisions(Document):
+    """Health of a table, and what is worth doing about it: partitions with gain and price, without their files."""
 
     health: Health
-    decisions: Sequence[Decision]
-    """One for each of the health's places, in their order."""
+    partitions: Sequence[Decision]
+    """One for each of the health's partition groups, in their order."""
 
     @cached_property
     def chosen(self) -> Sequence[Decision]:
         """What is worth compacting."""
-        return [decision for decision in self.decisions if decision.chosen]
+        return [decision for decision in self.partitions if decision.chosen]
 
     @property
     def gain_seconds(self) -> float:
@@ -66,15 +66,15 @@ class Judgement:
     @property
     def seconds(self) -> float:
         """What all of it takes, on one core."""
-        return round(sum(decision.cost.seconds for decision in self.chosen), 3)
+        return round(sum(decision.cost.seconds.likely for decision in self.chosen), 3)
 
     @property
     def money(self) -> float:
         """What all of it costs."""
-        return round(sum(decision.cost.money for decision in self.chosen), 6)
+        return round(sum(decision.cost.money.likely for decision in self.chosen), 6)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The judgement as it is printed with `--json`."""
+    @model_serializer
+    def _document(self) -> dict[str, Any]:
         return {
             "table": self.health.table,
             "snapshot_id": self.health.snapshot_id,
@@ -86,5 +86,5 @@ class Judgement:
             "gain_seconds": self.gain_seconds,
             "seconds": self.seconds,
             "money": self.money,
-            "decisions": [decision.to_dict() for decision in self.decisions],
+            "decisions": [decision.to_dict() for decision in self.partitions],
         }

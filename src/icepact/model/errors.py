@@ -1,7 +1,7 @@
 """Every error icepact raises on purpose.
 
     IcepactError
-    ├── BadInput                 refused at the door: exit code 2, nothing was started
+    ├── BadInput                 refused at the door: nothing was started
     │   ├── TableNotFound
     │   ├── Unsupported          the table or runtime is one we will not touch
     │   └── SetupMissing         Java, jars or a package is missing; the message says what to do
@@ -26,16 +26,12 @@ survive pickling to and from executors.
 class IcepactError(Exception):
     """Something went wrong in icepact."""
 
-    exit_code = 1
-
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or (type(self).__doc__ or "").strip().splitlines()[0])
 
 
 class BadInput(IcepactError):
     """The request cannot be carried out as given."""
-
-    exit_code = 2
 
 
 class TableNotFound(BadInput):
@@ -96,3 +92,20 @@ class CommitBroken(PermanentError):
 
 class CommitUnknown(IcepactError):
     """It is not known whether the commit landed; nothing was deleted."""
+
+
+FULL = "database or disk is full"
+"""As SQLite says it."""
+
+
+_FULL = ("no space left", "disk quota exceeded", FULL, "[sqlite_full]")
+
+
+def is_full(text: str) -> bool:
+    """Whether a message is about a disk without room."""
+    return any(word in text.lower() for word in _FULL)
+
+
+def no_room(where: str | None) -> str:
+    """What is to be done; `where` is a folder on the disk, if it is known which."""
+    return f"no space left{f' on the disk of {where}' if where else ''}: free some, then compact again"

@@ -1,13 +1,16 @@
 """Many tables at once: what is known of each, their ranking, and what one round over them did."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from icepact.model.budget import Limit
-from icepact.model.decision import Judgement
+from pydantic import PlainSerializer, computed_field
+
+from icepact.model.decision import TableDecisions
+from icepact.model.documents import HIDDEN, Document, Flat, key
 from icepact.model.errors import BadInput
+from icepact.model.limits import Demand, Limit
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
 from icepact.model.policy import Policy
@@ -37,7 +40,7 @@ def rank_by(name: str) -> RankBy:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TableSummary:
+class TableSummary(Document):
     """One table, in a few numbers."""
 
     table: str
@@ -65,65 +68,58 @@ class TableSummary:
         """Small files and delete records."""
         return self.small_files + self.delete_records
 
-    def to_dict(self) -> dict[str, Any]:
-        """The table as it is printed with `--json`."""
-        return {name: getattr(self, name) for name in self.__slots__}
+    @property
+    def demand(self) -> Demand:
+        """What it takes of a budget."""
+        return Demand(files=self.input_files, bytes=self.input_bytes, seconds=self.seconds, money=self.money)
 
 
-def summary_of(judgement: Judgement, policy: Policy, *, doubt: str = "") -> TableSummary:
-    """A judgement in a few numbers, and what there is to say against it."""
-    facts, chosen = judgement.health.facts, judgement.chosen
+def summary_of(decisions: TableDecisions, policy: Policy, *, doubt: str = "") -> TableSummary:
+    """Summary of the decisions about a table, and what there is to say against them."""
+    facts, chosen = decisions.health.facts, decisions.chosen
     return TableSummary(
-        table=judgement.health.table,
-        score=judgement.health.score.value,
+        table=decisions.health.table,
+        score=decisions.health.score.value,
         data_files=facts.data_files,
         bytes=facts.bytes,
         small_files=facts.small_files,
         delete_records=facts.all_delete_records,
         input_files=sum(decision.files for decision in chosen),
         input_bytes=sum(decision.bytes for decision in chosen),
-        gain_seconds=judgement.gain_seconds,
-        seconds=judgement.seconds,
-        money=judgement.money,
+        gain_seconds=decisions.gain_seconds,
+        seconds=decisions.seconds,
+        money=decisions.money,
         doubt=doubt,
         off=policy.off,
     )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ranked:
-    """A table in its place."""
+class RankedTable(Document):
+    """A table with its rank, and whether it is chosen."""
 
     rank: int
     """From 1 on."""
-    summary: TableSummary
+    summary: Annotated[TableSummary, Flat()]
     chosen: bool
     reason: str
     """Why it is chosen, or why not."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """The entry as it is printed with `--json`."""
-        return {"rank": self.rank, "chosen": self.chosen, "reason": self.reason, **self.summary.to_dict()}
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NotLooked:
-    """A table that could not be looked at."""
+class InspectionError(Document):
+    """A table that could not be inspected."""
 
     table: str
     reason: str
 
-    def to_dict(self) -> dict[str, str]:
-        """The entry as it is printed with `--json`."""
-        return {"table": self.table, "reason": self.reason}
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fleet:
+class Fleet(Document):
     """The tables of a catalog, ranked."""
 
-    tables: Sequence[Ranked]
-    failed: Sequence[NotLooked] = ()
+    tables: Sequence[RankedTable]
+    failed: Sequence[InspectionError] = ()
     budget: tuple[Limit, ...] = ()
     """For all of them together."""
     currency: str = ""
@@ -135,28 +131,23 @@ class Fleet:
         """What is worth doing within the budget, in the order of the ranking."""
         return [entry.summary for entry in self.tables if entry.chosen]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document that `icepact fleet --json` prints."""
+    @computed_field
+    @property
+    def total(self) -> Mapping[str, int | float]:
+        """What is chosen together, of how many tables."""
         chosen = self.chosen
         return {
-            "tables": [entry.to_dict() for entry in self.tables],
-            "failed": [entry.to_dict() for entry in self.failed],
-            "budget": [limit.to_dict() for limit in self.budget],
-            "total": {
-                "tables": len(self.tables) + len(self.failed),
-                "chosen": len(chosen),
-                "input_files": sum(s.input_files for s in chosen),
-                "input_bytes": sum(s.input_bytes for s in chosen),
-                "gain_seconds": round(sum(s.gain_seconds for s in chosen), 6),
-                "seconds": round(sum(s.seconds for s in chosen), 3),
-                "money": round(sum(s.money for s in chosen), 6),
-            },
-            "currency": self.currency,
-            "warnings": list(self.warnings),
+            "tables": len(self.tables) + len(self.failed),
+            "chosen": len(chosen),
+            "input_files": sum(s.input_files for s in chosen),
+            "input_bytes": sum(s.input_bytes for s in chosen),
+            "gain_seconds": round(sum(s.gain_seconds for s in chosen), 6),
+            "seconds": round(sum(s.seconds for s in chosen), 3),
+            "money": round(sum(s.money for s in chosen), 6),
         }
 
 
-class Ended(StrEnum):
+class VisitStatus(StrEnum):
     """What became of a table in a round."""
 
     DONE = "done"
@@ -169,48 +160,40 @@ class Ended(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Visit:
+class Visit(Document):
     """One table in a round."""
 
     table: str
-    ended: Ended
+    ended: VisitStatus
     reason: str = ""
     """Why it was skipped, or what went wrong."""
-    resumed: Outcome | None = None
+    resumed: Annotated[Outcome | None, PlainSerializer(lambda run: run and run.run_id, return_type=str | None)] = None
     """The run that was carried on with first."""
-    plan: Plan | None = None
+    plan: Annotated[Plan | None, HIDDEN] = None
     """What was to be done."""
     outcome: Outcome | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The entry as it is printed with `--json`."""
-        return {
-            "table": self.table,
-            "ended": self.ended.value,
-            "reason": self.reason,
-            "resumed": None if self.resumed is None else self.resumed.run_id,
-            "plan": self.plan.to_dict() if self.plan and self.ended is Ended.PLANNED else None,
-            "outcome": None if self.outcome is None else self.outcome.to_dict(),
-        }
+    @computed_field(alias="plan")
+    @property
+    def shown_plan(self) -> dict[str, Any] | None:
+        """The plan's document, in a dry run."""
+        return self.plan.to_dict() if self.plan and self.ended is VisitStatus.PLANNED else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Round:
+class Round(Document):
     """One round over the fleet."""
 
-    visits: Sequence[Visit]
+    visits: Annotated[Sequence[Visit], key("tables")]
     dry_run: bool
     warnings: Sequence[str] = ()
 
-    def counted(self, ended: Ended) -> int:
+    def count(self, ended: VisitStatus) -> int:
         """How many tables ended like this."""
         return sum(visit.ended is ended for visit in self.visits)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document that `icepact run --json` prints."""
-        return {
-            "dry_run": self.dry_run,
-            "tables": [visit.to_dict() for visit in self.visits],
-            "total": {ended.value: self.counted(ended) for ended in Ended},
-            "warnings": list(self.warnings),
-        }
+    @computed_field
+    @property
+    def total(self) -> Mapping[str, int]:
+        """How many tables ended in each way."""
+        return {ended.value: self.count(ended) for ended in VisitStatus}

@@ -3,10 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+from pydantic import PlainSerializer, computed_field
+
+from icepact.model.documents import HIDDEN, Document, Flat, digits, key
+from icepact.model.files import Partition, PartitionKey
 from icepact.model.histogram import Histogram
-from icepact.model.table import Key, Moment, Partition
+from icepact.model.snapshot import SnapshotInfo
 
 
 class Overlap(NamedTuple):
@@ -29,7 +33,7 @@ class Overlap(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Facts:
+class Facts(Document):
     """What is counted, for one partition or for the whole table."""
 
     data_files: int
@@ -43,63 +47,60 @@ class Facts:
     row_groups: int
     """Row groups as far as the manifests tell, which is where readers may begin; a file that tells none counts as
     one."""
-    delete_files: Mapping[str, int]
+    delete_files: Annotated[Mapping[str, int], key("delete_files_by_kind")]
     """Delete files by kind: position, dv, equality."""
-    delete_records: Mapping[str, int]
+    delete_records: Annotated[Mapping[str, int], key("delete_records_by_kind")]
     """Deleted positions and equality keys by kind."""
-    overlap: Overlap | None = None
-    """By the first column of the table's sort order; null if it has none whose bounds tell."""
+    overlap: Annotated[Overlap | None, HIDDEN] = None
+    """By the first column of the table's sort order; `None` if it has none whose bounds tell."""
 
+    @computed_field(alias="average_file_size")
     @property
-    def average_size(self) -> float:
+    def average_size(self) -> Annotated[float, PlainSerializer(round, return_type=int)]:
         """Bytes per data file."""
         return self.bytes / self.data_files if self.data_files else 0.0
 
+    @computed_field(alias="delete_files")
     @property
     def all_delete_files(self) -> int:
         """Delete files of every kind."""
         return sum(self.delete_files.values())
 
+    @computed_field(alias="delete_records")
     @property
     def all_delete_records(self) -> int:
         """Delete records of every kind."""
         return sum(self.delete_records.values())
 
+    @computed_field
     @property
-    def delete_ratio(self) -> float:
+    def delete_ratio(self) -> Annotated[float, digits(4)]:
         """Delete records over rows."""
         return self.all_delete_records / self.rows if self.rows else 0.0
 
+    @computed_field
     @property
-    def fragment_ratio(self) -> float:
+    def fragment_ratio(self) -> Annotated[float, digits(4)]:
         """Delete files over data files."""
         return self.all_delete_files / self.data_files if self.data_files else 0.0
 
+    @computed_field
     @property
-    def row_groups_per_file(self) -> float:
+    def row_groups_per_file(self) -> Annotated[float, digits(2)]:
         """Row groups over data files."""
         return self.row_groups / self.data_files if self.data_files else 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """The facts as they are printed with `--json`."""
-        return {
-            "data_files": self.data_files,
-            "small_files": self.small_files,
-            "mergeable_files": self.mergeable_files,
-            "rows": self.rows,
-            "bytes": self.bytes,
-            "average_file_size": round(self.average_size),
-            "row_groups": self.row_groups,
-            "row_groups_per_file": round(self.row_groups_per_file, 2),
-            "delete_files": self.all_delete_files,
-            "delete_files_by_kind": dict(self.delete_files),
-            "delete_records": self.all_delete_records,
-            "delete_records_by_kind": dict(self.delete_records),
-            "delete_ratio": round(self.delete_ratio, 4),
-            "fragment_ratio": round(self.fragment_ratio, 4),
-            "overlap_depth": None if self.overlap is None else round(self.overlap.average, 2),
-            "max_overlap_depth": None if self.overlap is None else self.overlap.maximum,
-        }
+    @computed_field
+    @property
+    def overlap_depth(self) -> Annotated[float, digits(2)] | None:
+        """How many files lie over each other, on average; `None` if that is not known."""
+        return None if self.overlap is None else self.overlap.average
+
+    @computed_field
+    @property
+    def max_overlap_depth(self) -> int | None:
+        """How many files lie over each other where it is deepest; `None` if that is not known."""
+        return None if self.overlap is None else self.overlap.maximum
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,6 +110,9 @@ class Score:
     value: float
     parts: Mapping[str, float]
     """Points lost to each signal; they and the value add up to 100."""
+
+
+FlatScore = Annotated[Score, Flat(value="score", parts="score_parts")]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,89 +126,77 @@ class Priority:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PartitionHealth:
-    """One partition of one spec."""
+class PartitionHealth(Document):
+    """Health of one partition of one spec."""
 
     spec_id: int
-    partition: Partition
-    name: str
+    partition: Annotated[Partition, HIDDEN]
+    name: Annotated[str, key("partition")]
     """As people name it: `day=2026-01-01`."""
-    facts: Facts
-    score: Score
-    priority: Priority = Priority()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The partition as it is printed with `--json`."""
-        return {
-            "partition": self.name,
-            "spec_id": self.spec_id,
-            "score": self.score.value,
-            "score_parts": dict(self.score.parts),
-            "priority": self.priority.value,
-            "priority_rank": self.priority.rank,
-            **self.facts.to_dict(),
-        }
+    facts: Annotated[Facts, Flat()]
+    score: FlatScore
+    priority: Annotated[Priority, Flat(value="priority", rank="priority_rank")] = Priority()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class PartitionGroup:
     """Files that are judged together: one partition of the current spec, or everything of old specs."""
 
     name: str
     """As people name it."""
-    keys: Sequence[Key]
+    keys: Sequence[PartitionKey]
     """Its partitions by spec."""
     facts: Facts
-    spread: int = 0
+    target_partitions: int = 0
     """For files of old specs: over how many current partitions their rows will go (a guess); else 0."""
-    settled_by: int | None = None
-    """The snapshot of the complete run by this same policy that has judged all there is; null if there are news."""
-    settled_at: datetime | None = None
-    """When that run was planned, if it left the place as it was; null if it rewrote it, or that is not known."""
-    broken: bool = False
+    unchanged_since: int | None = None
+    """The snapshot of the complete run by this same policy that has judged all there is; `None` if there are news."""
+    judged_at: datetime | None = None
+    """When that run was planned, if it left them as they were; `None` if it rewrote them, or that is not known."""
+    has_duplicate_paths: bool = False
     """True if a path is listed more than once."""
-    unasked: bool = False
+    filtered_out: bool = False
     """True if the policy names other partitions."""
     written_at: datetime | None = None
-    """When something was last committed to it that is still there; null if that is not known any more."""
+    """When something was last committed to it that is still there; `None` if that is not known any more."""
     compacted_at: Mapping[str, datetime] = field(default_factory=dict)
     """When it was last compacted, by tier."""
     small_since: datetime | None = None
-    """When the oldest of its small files was committed; null if there are none, or that is not known any more."""
+    """When the oldest of its small files was committed; `None` if there are none, or that is not known any more."""
     time: Any = None
-    """The value of the partition field that is over a time; null if there is none, text if it is null there."""
+    """The value of the partition field that is over a time; `None` if there is none, text if it is null there."""
     compacted_last: bool = False
     """True if nothing was committed to it since a complete run by this same policy rewrote it."""
     files_per_hour: float | None = None
-    """How often data files were added to it lately; null if that is not known."""
+    """How often data files were added to it lately; `None` if that is not known."""
     dangling: int = 0
-    """Delete files that apply to nothing any more, and go with any commit on this place."""
+    """Delete files that apply to nothing any more, and go with any commit on this partition group."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Health:
-    """The whole table."""
+class Health(Document):
+    """Health of a whole table."""
 
     table: str
     branch: str
     snapshot_id: int | None
     format_version: int
-    threshold: int
+    threshold: Annotated[int, key("small_file_threshold")]
     """Bytes below which a file is small."""
-    target: int
+    target: Annotated[int, key("target_file_size")]
     """Bytes a file should have."""
-    facts: Facts
-    score: Score
-    dangling: Mapping[Key, int]
+    facts: Annotated[Facts, Flat()]
+    score: FlatScore
+    dangling: Annotated[Mapping[PartitionKey, int], HIDDEN]
     """Delete files that apply to no live file any more, by their partition."""
     manifests: int
     snapshots: int
     partitions: Sequence[PartitionHealth]
-    places: Sequence[Place]
-    """The same files as they are judged."""
-    histogram: Histogram = field(default_factory=Histogram)
+    partition_groups: Annotated[Sequence[PartitionGroup], HIDDEN]
+    """The same files as they are judged together."""
+    histogram: Annotated[Histogram, PlainSerializer(Histogram.to_list)] = field(default_factory=Histogram)
     """Of the sizes of data files."""
-    timeline: Sequence[Moment] = ()
+    timeline: Sequence[SnapshotInfo] = ()
     """The newest snapshots of the branch, oldest first."""
 
     @property
@@ -212,27 +204,8 @@ class Health:
         """Partitions by score; of those that have the same, the more pressing one first."""
         return sorted(self.partitions, key=lambda p: (p.score.value, p.priority.rank, p.name))
 
+    @computed_field
     @property
     def dangling_delete_files(self) -> int:
         """All delete files that apply to no live file any more."""
         return sum(self.dangling.values())
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document that `icepact health --json` prints."""
-        return {
-            "table": self.table,
-            "branch": self.branch,
-            "snapshot_id": self.snapshot_id,
-            "format_version": self.format_version,
-            "score": self.score.value,
-            "score_parts": dict(self.score.parts),
-            "target_file_size": self.target,
-            "small_file_threshold": self.threshold,
-            **self.facts.to_dict(),
-            "dangling_delete_files": self.dangling_delete_files,
-            "manifests": self.manifests,
-            "snapshots": self.snapshots,
-            "histogram": self.histogram.to_list(),
-            "timeline": [moment.to_dict() for moment in self.timeline],
-            "partitions": [p.to_dict() for p in self.partitions],
-        }

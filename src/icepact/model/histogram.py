@@ -1,14 +1,8 @@
 """Data files by size, in classes that double."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
-
-_LARGEST = 62
-"""Exponent of the last class: sizes are 64-bit numbers."""
+from typing import NamedTuple
 
 
 class SizeClass(NamedTuple):
@@ -38,17 +32,6 @@ class Histogram:
     """From the smallest file's to the largest file's, those in between that are empty included."""
 
     @staticmethod
-    def of(sizes: Iterable[int] | npt.NDArray[np.int64]) -> "Histogram":
-        """Of these sizes in bytes."""
-        found = sizes if isinstance(sizes, np.ndarray) else np.fromiter(sizes, np.int64)
-        # the exponent of a floating-point number, read off its bits: much faster than frexp
-        exponents = np.maximum((found.astype(np.float64).view(np.int64) >> 52) - 1023, 0)
-        files = np.bincount(exponents, minlength=_LARGEST + 1)
-        total = np.zeros(len(files), np.int64)
-        np.add.at(total, exponents, found)  # exact, as floating-point weights are not
-        return _cut({2**at: pair for at, pair in enumerate(zip(files.tolist(), total.tolist(), strict=True))})
-
-    @staticmethod
     def sum(parts: "Iterable[Histogram]") -> "Histogram":
         """Of the files of all of them."""
         counts: dict[int, tuple[int, int]] = {}
@@ -56,7 +39,7 @@ class Histogram:
             for at_least, files, size in part.classes:
                 before = counts.get(at_least, (0, 0))
                 counts[at_least] = before[0] + files, before[1] + size
-        return _cut(counts)
+        return from_counts(counts)
 
     @property
     def files(self) -> int:
@@ -75,15 +58,15 @@ class Histogram:
             for at_least, files, size in histogram.classes:
                 before = counts.get(at_least, (0, 0))
                 counts[at_least] = before[0] + sign * files, before[1] + sign * size
-        return _cut(counts)
+        return from_counts(counts)
 
-    def to_list(self) -> list[dict[str, Any]]:
+    def to_list(self) -> list[dict[str, int]]:
         """The histogram as it is printed with `--json`."""
         return [c.to_dict() for c in self.classes]
 
 
-def _cut(counts: dict[int, tuple[int, int]]) -> Histogram:
-    """The classes from the first to the last that has any files."""
+def from_counts(counts: Mapping[int, tuple[int, int]]) -> Histogram:
+    """The classes from the first to the last that has any files; `counts` are files and bytes by `at_least`."""
     some = sorted(at_least for at_least, (files, _) in counts.items() if files)
     if not some:
         return Histogram()

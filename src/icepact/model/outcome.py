@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from icepact.model.run import Status
+from icepact.model.documents import Document, Flat, FlatEffort, FlatEstimate, Moment, from_json
+from icepact.model.effort import NO_EFFORT, NO_ESTIMATE, Effort
+from icepact.model.status import Status
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GroupOutcome:
+class GroupOutcome(Document):
     """What became of one group."""
 
     group_id: str
@@ -25,8 +26,8 @@ class GroupOutcome:
     rows_out: int
     bytes_in: int
     bytes_out: int
-    seconds: float
-    """Work of all its units, added up."""
+    effort: FlatEffort = NO_EFFORT
+    """Of all its units; only the seconds of those that were finished, if not all of them were."""
     method_reason: str = ""
     """Why this method; if it is not the planned one, why that could not do it."""
     units: int = 0
@@ -34,14 +35,12 @@ class GroupOutcome:
     predicted_files: int = 0
     predicted_bytes: int = 0
     predicted_rows: int | None = None
-    """Rows that were expected to remain; null if nobody asked."""
+    """Rows that were expected to remain; `None` if nobody asked."""
     predicted_gain: float = 0.0
     """Seconds that a scan takes less."""
     features: Mapping[str, float] = field(default_factory=dict)
-    """What was known about the place when the group was planned."""
-    predicted_seconds: float = 0.0
-    predicted_seconds_low: float = 0.0
-    predicted_seconds_high: float = 0.0
+    """What was known about the partition group when this was planned."""
+    predicted_seconds: FlatEstimate = NO_ESTIMATE
     baseline_seconds: float = 0.0
     """Predicted from the start values alone."""
     planned_copied_bytes: int = 0
@@ -50,26 +49,12 @@ class GroupOutcome:
     predicted_money: float = 0.0
     money: float = 0.0
     """Of the work that was measured; storage of the inputs until they expire only if they were replaced."""
-    copied_bytes: int = 0
-    """Bytes of row groups that were copied as they were."""
-    encoded_bytes: int = 0
-    """Bytes of row groups that were encoded anew."""
-    requests: int = 0
-    """Requests to an object store."""
-    write_requests: int = 0
-    """Those of them that write."""
     requests_counted: bool = False
-    """False if the method or the store does not tell of all of them."""
-    transferred_bytes: int = 0
-    """Bytes that passed through the tasks, in either direction."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The group as it is printed with `--json`."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"features": dict(self.features)}
+    """False if the method or the store does not tell of all requests."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
+class Outcome(Document):
     """What one run did to one table. Before and after speak of the table's branch."""
 
     run_id: str
@@ -78,7 +63,7 @@ class Outcome:
     status: Status
     snapshot_id: int | None
     """The snapshot that was committed; the pinned one if none was."""
-    started_at: datetime
+    started_at: Moment
     seconds: float
     files_before: int
     files_after: int
@@ -97,29 +82,20 @@ class Outcome:
     groups: tuple[GroupOutcome, ...]
     snapshots: tuple[int, ...] = ()
     """All snapshots that were committed, in order."""
-    copied_bytes: int = 0
-    encoded_bytes: int = 0
-    requests: int = 0
-    write_requests: int = 0
-    transferred_bytes: int = 0
-    work_seconds: float = 0.0
-    """Work of all groups, added up."""
+    effort: Annotated[Effort, Flat(seconds="work_seconds")] = NO_EFFORT
+    """Of all groups."""
     overhead_seconds: float = 0.0
     """What the run took besides its work, on the clock."""
     first_run: bool = False
     """True if its process had made no run before: then it paid for what is loaded and started once."""
-    predicted_duration: float = 0.0
+    predicted_duration: FlatEstimate = NO_ESTIMATE
     """Seconds on the clock, of the whole plan."""
-    predicted_duration_low: float = 0.0
-    predicted_duration_high: float = 0.0
     output_files: int = 0
     output_bytes: int = 0
     predicted_files: int = 0
     """What the plan predicted, here and below, of the groups that were written."""
     predicted_bytes: int = 0
-    predicted_seconds: float = 0.0
-    predicted_seconds_low: float = 0.0
-    predicted_seconds_high: float = 0.0
+    predicted_seconds: FlatEstimate = NO_ESTIMATE
     predicted_money: float = 0.0
     money: float = 0.0
     currency: str = ""
@@ -129,13 +105,13 @@ class Outcome:
     """Fingerprint of the policy; see `Policy.fingerprint`."""
     pinned_sequence_number: int = 0
     """Files and deletes up to here were judged."""
-    planned_at: datetime | None = None
+    planned_at: Moment | None = None
     """When it was judged what is due."""
     reason: str | None = None
-    """Why there was nothing to do; null if there was something."""
+    """Why there was nothing to do; `None` if there was something."""
     error: str | None = None
     resumed: "Outcome | None" = None
-    """Of a run that had died, and was carried on with before this one; null if there was none."""
+    """Of a run that had died, and was carried on with before this one; `None` if there was none."""
     kept_options: Mapping[str, Any] = field(default_factory=dict)
     """Of a run that was carried on with: options that it began with, where others are asked for now."""
 
@@ -143,18 +119,7 @@ class Outcome:
         if self.started_at.tzinfo is None:
             raise ValueError("started_at must carry its time zone")
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document that `icepact compact --json` prints."""
-        plain = {name: getattr(self, name) for name in self.__slots__}
-        return {
-            **plain,
-            "status": self.status.value,
-            "started_at": self.started_at.isoformat(),
-            "planned_at": None if self.planned_at is None else self.planned_at.isoformat(),
-            "seconds": round(self.seconds, 3),
-            "methods": dict(self.methods),
-            "snapshots": list(self.snapshots),
-            "groups": [group.to_dict() for group in self.groups],
-            "resumed": self.resumed.to_dict() if self.resumed else None,
-            "kept_options": dict(self.kept_options),
-        }
+    @staticmethod
+    def from_json(document: str | bytes) -> "Outcome":
+        """An outcome as a store keeps it; what an earlier version did not tell is as if it was not known."""
+        return from_json(Outcome, document)

@@ -1,33 +1,25 @@
 """The plan: an immutable tuple of typed steps, and the reason for everything left out."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import StrEnum
-from functools import cache
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
-from pydantic import ConfigDict, TypeAdapter, with_config
+from pydantic import ConfigDict, computed_field, with_config
 
-from icepact.model.budget import Limit, Resource
+from icepact.model.documents import Document, FlatEstimate, from_json, to_json
+from icepact.model.effort import NO_ESTIMATE, Additive, Estimate
+from icepact.model.files import DataFile, DeleteFile
+from icepact.model.formatting import format_money, format_seconds, format_size, plural
 from icepact.model.histogram import Histogram
-from icepact.model.policy import Policy
+from icepact.model.limits import Demand, Limit, Resource
+from icepact.model.methods import Method
+from icepact.model.policy import Policy, Tier
 from icepact.model.prices import DEFAULT_PRESET, Prices
-from icepact.model.sizes import format_size
-from icepact.model.table import DataFile, DeleteFile
-from icepact.model.tier import Tier
-from icepact.model.words import counted, money, seconds
 
 _SIZE = attrgetter("size")
-
-
-class Method(StrEnum):
-    """How the files of a group are rewritten."""
-
-    ASSEMBLE = "assemble"
-    SPARK = "spark"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,31 +43,27 @@ class Unit:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Cost:
+class Cost(Document, Additive):
     """What a method is predicted to take for a group."""
 
-    seconds: float
+    seconds: FlatEstimate = NO_ESTIMATE
     """Of work on one core, corrected by what earlier runs took."""
-    baseline_seconds: float
+    baseline_seconds: float = 0.0
     """The same without corrections."""
-    copied_bytes: int
-    encoded_bytes: int
-    requests: int
+    copied_bytes: int = 0
+    encoded_bytes: int = 0
+    requests: int = 0
     """To an object store."""
     write_requests: int = 0
     """Those of them that write."""
-    seconds_low: float = 0.0
-    seconds_high: float = 0.0
-    """Between these two the seconds are, nine times out of ten; wide as long as little is known."""
     compute_money: float = 0.0
     request_money: float = 0.0
     storage_money: float = 0.0
     """Of what is replaced, until it expires."""
-    money: float = 0.0
+    money: FlatEstimate = NO_ESTIMATE
     """All of it, in the currency of the prices."""
-    money_low: float = 0.0
-    money_high: float = 0.0
 
+    @computed_field
     @property
     def read_requests(self) -> int:
         """Requests that read."""
@@ -86,29 +74,21 @@ class Cost:
         parts: dict[str, Any] = {name: _share_of(getattr(self, name), share) for name in self.__slots__}
         return replace(self, **parts)
 
-    @staticmethod
-    def sum(costs: Iterable["Cost"]) -> "Cost":
-        """All of them together."""
-        some = list(costs)
-        return Cost(**{name: sum(getattr(cost, name) for cost in some) for name in Cost.__slots__})
 
-    def to_dict(self) -> dict[str, int | float]:
-        """The cost as it is printed with `--json`."""
-        return {**{name: getattr(self, name) for name in self.__slots__}, "read_requests": self.read_requests}
-
-
-def _share_of(value: float, share: float) -> float:
+def _share_of(value: float | Estimate, share: float) -> float | Estimate:
+    if isinstance(value, Estimate):
+        return value.each(lambda amount: round(amount * share, 9))
     return int(value * share) if isinstance(value, int) else round(value * share, 9)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Gain:
+class Gain(Document, Additive):
     """What a rewrite saves every later reader."""
 
     files: int = 0
     """Data files fewer."""
     row_groups: int = 0
-    """Places fewer where readers begin."""
+    """Row groups fewer, as far as the manifests tell."""
     delete_records: int = 0
     """Delete records that need not be applied any more."""
     delete_files: int = 0
@@ -116,22 +96,13 @@ class Gain:
     scan_seconds: float = 0.0
     """What one scan of these files takes less, on one core."""
 
-    @staticmethod
-    def sum(gains: Iterable["Gain"]) -> "Gain":
-        """All of them together."""
-        some = list(gains)
-        return Gain(**{name: sum(getattr(gain, name) for gain in some) for name in Gain.__slots__})
 
-    def to_dict(self) -> dict[str, int | float]:
-        """The gain as it is printed with `--json`."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
+NO_COST = Cost()
 NO_GAIN = Gain()
 
-
 OLD_SPECS = "(old specs)"
-"""Stands in clocks for the files of old specs: which partitions they are in changes as they become fewer."""
+"""Name of the files of old specs where it is kept when they were last compacted: which partitions they are in changes
+as they become fewer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,9 +130,9 @@ class RewriteFiles:
     tier: Tier = Tier.MINOR
     gain: Gain = NO_GAIN
     predicted_rows: int | None = None
-    """Rows that are expected to remain; null if nobody asked."""
+    """Rows that are expected to remain; `None` if nobody asked."""
     features: Mapping[str, float] = field(default_factory=dict)
-    """What was known about the place when this was planned, for later lessons."""
+    """What was known about the partition group when this was planned, for later lessons."""
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -179,8 +150,14 @@ class RewriteFiles:
         return sum(unit.bytes for unit in self.units)
 
     @property
-    def clock(self) -> str:
-        """The name under which it is noted when its place was compacted."""
+    def demand(self) -> Demand:
+        """What it takes of a budget."""
+        seconds, money = self.cost.seconds.likely, self.cost.money.likely
+        return Demand(files=self.input_files, bytes=self.bytes, seconds=seconds, money=money)
+
+    @property
+    def last_compacted_key(self) -> str:
+        """The name under which it is kept when its partition group was last compacted."""
         return OLD_SPECS if self.regroup else self.partition
 
     def to_dict(self) -> dict[str, Any]:
@@ -213,7 +190,7 @@ Step: TypeAlias = RewriteFiles
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LeftOut:
+class LeftOut(Document):
     """Files of one partition that the plan does not touch, and why."""
 
     partition: str
@@ -221,13 +198,9 @@ class LeftOut:
     bytes: int
     reason: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """The entry as it is printed with `--json`."""
-        return {"partition": self.partition, "files": self.files, "bytes": self.bytes, "reason": self.reason}
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Prediction:
+class Prediction(Document):
     """What the table will look like once the plan is carried out."""
 
     files_before: int
@@ -237,26 +210,16 @@ class Prediction:
     output_files: int
     output_bytes: int
     delete_records: int
-    seconds: float = 0.0
+    seconds: FlatEstimate = NO_ESTIMATE
     """Of work on one core."""
-    seconds_low: float = 0.0
-    seconds_high: float = 0.0
     overhead: float = 0.0
     """Seconds on the clock that the run takes besides its work."""
-    duration: float = 0.0
+    duration: FlatEstimate = NO_ESTIMATE
     """Seconds on the clock, from the start of the run to its end."""
-    duration_low: float = 0.0
-    duration_high: float = 0.0
     cores: int = 1
     """That the work is shared by."""
-    money: float = 0.0
+    money: FlatEstimate = NO_ESTIMATE
     """In the currency of the plan's prices."""
-    money_low: float = 0.0
-    money_high: float = 0.0
-
-    def to_dict(self) -> dict[str, int | float]:
-        """The prediction as it is printed with `--json`."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -301,7 +264,7 @@ class Plan:
     note: str = ""
     """What is to be known about all of it; empty as a rule."""
     planned_at: datetime | None = None
-    """When it was judged what is due; null in documents of earlier versions."""
+    """When it was judged what is due; `None` in documents of earlier versions."""
 
     @property
     def paced(self) -> bool:
@@ -322,52 +285,50 @@ class Plan:
             "complete": self.complete,
             "note": self.note,
             "budget": [limit.to_dict() for limit in self.budget],
-            "prices": self.prices.model_dump(),
+            "prices": self.prices.to_dict(),
         }
 
     def to_json(self) -> bytes:
         """Everything there is to know about the plan, for `from_json`."""
-        return _documents().dump_json(self)
+        return to_json(self)
 
     @staticmethod
     def from_json(document: bytes) -> "Plan":
         """A plan as it was."""
-        return _documents().validate_json(document)
+        return from_json(Plan, document)
 
     @property
     def why_nothing(self) -> str | None:
-        """Why there is nothing to do, in one line; null if there is something."""
+        """Why there is nothing to do, in one line; `None` if there is something."""
         if self.steps:
             return None
         if self.note or not self.left_out:
             return self.note or "there are no data files"
         counts = Counter(entry.reason for entry in self.left_out)
         few = counts.most_common(_FEW)
-        told = [reason if n == len(self.left_out) else f"{reason} ({counted(n, 'partition')})" for reason, n in few]
+        reasons = [reason if n == len(self.left_out) else f"{reason} ({plural(n, 'partition')})" for reason, n in few]
         more = len(counts) - len(few)
-        return "; ".join([*told, *([f"and {counted(more, 'reason')} more"] if more else [])])
+        return "; ".join([*reasons, *([f"and {plural(more, 'reason')} more"] if more else [])])
 
     def explain(self, most: int | None = None) -> str:
         """The plan in words: each group with its reason, then what is left out and why.
 
-        With `most`, only so many groups are told, those that gain most; and what is left out, by reason.
+        With `most`, only so many groups are shown, those that gain most; and what is left out, by reason.
         """
         p = self.predicted
         lines = [f"{self.table} on {self.branch}, snapshot {self.snapshot_id}: strategy {self.policy.strategy}"]
         if self.steps:
             lines.append(
-                f"{p.files_before:,} -> {p.files_after:,} data files: {counted(p.input_files, 'file')} "
-                f"({format_size(p.input_bytes)}) become {p.output_files:,} in {counted(len(self.steps), 'group')}"
-                + (f", {counted(p.delete_records, 'delete record')} applied" if p.delete_records else "")
+                f"{p.files_before:,} -> {p.files_after:,} data files: {plural(p.input_files, 'file')} "
+                f"({format_size(p.input_bytes)}) become {p.output_files:,} in {plural(len(self.steps), 'group')}"
+                + (f", {plural(p.delete_records, 'delete record')} applied" if p.delete_records else "")
             )
             lines.append(
-                f"about {seconds(p.seconds)} of work ({seconds(p.seconds_low)} to {seconds(p.seconds_high)}), "
-                f"{money(p.money, self.prices.currency)}"
+                f"about {_interval(p.seconds, 'of work')}, {format_money(p.money.likely, self.prices.currency)}"
             )
             if p.overhead:
-                between = f"{seconds(p.duration_low)} to {seconds(p.duration_high)}"
                 lines.append(
-                    f"about {seconds(p.duration)} on the clock ({between}), {seconds(p.overhead)} besides the work"
+                    f"about {_interval(p.duration, 'on the clock')}, {format_seconds(p.overhead)} besides the work"
                 )
         else:
             lines.append(f"nothing to do: {self.note}" if self.note else "nothing to do")
@@ -376,24 +337,33 @@ class Plan:
             lines += _step_lines(step)
         if len(shown) < len(self.steps):
             lines.append(f"  and {_more(self.steps, shown)} more like these; --all lists them")
-        entries = self.left_out if most is None else folded(self.left_out, most)
+        entries = self.left_out if most is None else by_reason(self.left_out, most)
         lines += ["left out:"] if entries else []
         for entry in entries:
-            what = f"{counted(entry.files, 'file')} ({format_size(entry.bytes)})"
+            what = f"{plural(entry.files, 'file')} ({format_size(entry.bytes)})"
             lines.append(f"  {entry.partition}: {what}; {entry.reason}")
         return "\n".join(lines)
 
 
 _FEW = 3
-"""Reasons that one line tells."""
+"""Reasons that one line shows."""
+
+
+def _interval(seconds: Estimate, what: str) -> str:
+    between = f"{format_seconds(seconds.low)} to {format_seconds(seconds.high)}"
+    return f"{format_seconds(seconds.likely)} {what} ({between})"
 
 
 def _step_lines(step: Step) -> list[str]:
-    what = f"{counted(step.input_files, 'file')} ({format_size(step.bytes)}) -> {step.predicted_files}"
-    return [
-        f"  {step.group_id}  {step.partition}: {what}; {step.reason}",
-        f"         by {step.method}: {step.method_reason}",
-    ]
+    match step:
+        case RewriteFiles():
+            what = f"{plural(step.input_files, 'file')} ({format_size(step.bytes)}) -> {step.predicted_files}"
+            return [
+                f"  {step.group_id}  {step.partition}: {what}; {step.reason}",
+                f"         by {step.method}: {step.method_reason}",
+            ]
+        case _:
+            assert_never(step)
 
 
 def _most_gain(steps: Sequence[Step], most: int) -> Sequence[Step]:
@@ -403,36 +373,31 @@ def _most_gain(steps: Sequence[Step], most: int) -> Sequence[Step]:
 
 
 def _more(steps: Sequence[Step], shown: Sequence[Step]) -> str:
-    told = {step.group_id for step in shown}
-    rest = [step for step in steps if step.group_id not in told]
+    shown_ids = {step.group_id for step in shown}
+    rest = [step for step in steps if step.group_id not in shown_ids]
     size = format_size(sum(step.bytes for step in rest))
-    files = counted(sum(step.input_files for step in rest), "file")
-    return f"{counted(len(rest), 'group')} ({files}, {size} -> {sum(step.predicted_files for step in rest):,})"
+    files = plural(sum(step.input_files for step in rest), "file")
+    return f"{plural(len(rest), 'group')} ({files}, {size} -> {sum(step.predicted_files for step in rest):,})"
 
 
-def folded(entries: Sequence[LeftOut], most: int) -> Sequence[LeftOut]:
+def by_reason(entries: Sequence[LeftOut], most: int) -> Sequence[LeftOut]:
     """What is left out by reason: one entry for all partitions that have the same, the largest first."""
-    by_reason: dict[str, list[LeftOut]] = {}
+    same: dict[str, list[LeftOut]] = {}
     for entry in entries:
-        by_reason.setdefault(entry.reason, []).append(entry)
-    found = sorted((_as_one(some) for some in by_reason.values()), key=lambda entry: -entry.files)
-    if len(found) <= most:
-        return found
-    rest = _as_one(found[most:])
-    return [*found[:most], replace(rest, reason="for other reasons; --all lists them")]
+        same.setdefault(entry.reason, []).append(entry)
+    merged = sorted((_as_one(some) for some in same.values()), key=lambda entry: -entry.files)
+    if len(merged) <= most:
+        return merged
+    rest = _as_one(merged[most:])
+    return [*merged[:most], replace(rest, reason="for other reasons; --all lists them")]
 
 
 def _as_one(some: Sequence[LeftOut]) -> LeftOut:
     names = list(dict.fromkeys(entry.partition for entry in some))
-    name = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({counted(len(names), 'partition')})"
+    name = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({plural(len(names), 'partition')})"
     return LeftOut(
         partition=name,
         files=sum(entry.files for entry in some),
         bytes=sum(entry.bytes for entry in some),
         reason=some[0].reason,
     )
-
-
-@cache
-def _documents() -> TypeAdapter[Plan]:
-    return TypeAdapter(Plan)

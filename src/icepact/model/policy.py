@@ -1,33 +1,28 @@
-"""What the user wants: options as they are given, and the policy they settle to.
+"""The policy of one table. Here every option is declared, once: its type, default, unit, limits and description.
 
-Precedence: request or flag, then table property `icepact.*`, then Amoro's table properties, then the most
-specific policy of the policy file, then its profile, then `policy:` in the configuration, then the built-in default.
-`resolve` remembers where each value came from.
+Flags, table properties, policy files and the pages read this declaration.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, get_args
+from typing import Any, NamedTuple
 
-from pydantic import AfterValidator, Field, ValidationError
 
-from icepact.model.amoro import AMORO_PREFIX, SHARE, translated
-from icepact.model.durations import READS_SECONDS, OptionalSeconds, format_duration
-from icepact.model.errors import BadInput
-from icepact.model.schedules import Schedule
-from icepact.model.sizes import READS_SIZES, OptionalSize, format_size
-from icepact.model.tier import Tier
-from icepact.model.validation import Shape, complaint, place_of, show_path
-from icepact.model.weights import OptionalWeights, PriorityWeights
+class PriorityWeights(NamedTuple):
+    """Weights of the four shares, in the order in which they are written."""
 
-PROPERTY_PREFIX = "icepact."
-DEFAULT_TARGET = 512 * 1024**2
-SMALL_OF_TARGET = 0.75
-LARGE_OF_TARGET = 1.8
+    files: float
+    """Of the number of data files."""
+    fragments: float
+    """Of delete files over data files."""
+    age: float
+    """Of the time since the last compaction."""
+    small_files: float
+    """Of small files over data files."""
 
 
 class Strategy(StrEnum):
@@ -40,26 +35,7 @@ class Strategy(StrEnum):
     AUTO = "auto"
 
 
-_STRATEGIES: list[str] = [*Strategy]
-
-
-def add_strategy(name: str) -> None:
-    """From now on there is a strategy of this name, too."""
-    if name not in _STRATEGIES:
-        _STRATEGIES.append(name)
-
-
-def _strategy(name: str) -> str:
-    if name not in _STRATEGIES:
-        raise ValueError(f"unknown strategy; there is: {', '.join(_STRATEGIES)}")
-    return Strategy(name) if name in set(Strategy) else name
-
-
-StrategyName = Annotated[str, AfterValidator(_strategy)]
-"""A strategy that there is."""
-
-
-class MethodWish(StrEnum):
+class MethodOption(StrEnum):
     """Which method the user wants."""
 
     AUTO = "auto"
@@ -94,208 +70,220 @@ class JobOrder(StrEnum):
     OLDEST = "oldest"
 
 
-Money = Annotated[float | None, Field(gt=0, allow_inf_nan=False)]
-"""An amount in the currency of the prices, or nothing."""
+class Tier(StrEnum):
+    """From the lightest to the deepest."""
+
+    MINOR = "minor"
+    """Small files."""
+    MAJOR = "major"
+    """Small files, and those that deletes apply to."""
+    FULL = "full"
+    """Everything."""
 
 
-class Options(Shape):
-    """One level of wishes: a request, a table's properties, or the configuration. All optional."""
+class OptionUnit(StrEnum):
+    """What the number of an option counts, where people may write it with a unit."""
 
-    noun = "option"
+    BYTES = "bytes"
+    SECONDS = "seconds"
+    MONEY = "money"
+    """In the currency of the prices."""
 
-    strategy: Annotated[StrategyName | None, Field(description="Which files are candidates.")] = None
-    target_file_size: Annotated[OptionalSize, Field(description="Size that outputs aim at.")] = None
-    min_file_size: Annotated[OptionalSize, Field(description="Files below it are small.")] = None
-    max_file_size: Annotated[OptionalSize, Field(description="No output grows beyond it.")] = None
-    min_input_files: Annotated[
-        int | None, Field(ge=1, description="So many small files make a partition a candidate.")
-    ] = None
-    max_file_count_per_partition: Annotated[
-        int | None, Field(ge=1, description="More files than this make a partition a candidate.")
-    ] = None
-    max_delete_ratio: Annotated[
-        float | None,
-        Field(ge=0, le=1, description="Delete records over rows above it make a partition a candidate."),
-    ] = None
-    max_fragment_ratio: Annotated[
-        float | None,
-        Field(ge=0, description="So do delete files over data files above this; `small-files` does not ask."),
-    ] = None
-    tier: Annotated[
-        Tier | None, Field(description="How deep: minor takes small files alone, full takes everything.")
-    ] = None
-    minor_trigger_files: Annotated[int | None, Field(ge=2, description="So many small files are merged at once.")] = (
-        None
+
+class OptionScope(StrEnum):
+    """What an option has a say in."""
+
+    LAYOUT = "layout"
+    """Which files are chosen and what outputs are like: another value makes another fingerprint."""
+    BUDGET = "budget"
+    """How much is done at once."""
+    RUN = "run"
+    """How it is done."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Option:
+    """The declaration of one option."""
+
+    description: str
+    default: Any = None
+    """`None`: it is derived from other options or from the table, or it is not limited."""
+    unit: OptionUnit | None = None
+    scope: OptionScope = OptionScope.LAYOUT
+    added_later: bool = False
+    """True if it is younger than the first fingerprints: at its default it does not change them."""
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """What a value must keep to, in pydantic's words: ge, gt, le, min_length."""
+
+    def counts(self, value: Any) -> bool:
+        """Whether a value is part of the fingerprint."""
+        return self.scope is OptionScope.LAYOUT and not (self.added_later and value == self.default)
+
+
+def _option(
+    description: str,
+    default: Any = None,
+    *,
+    unit: OptionUnit | None = None,
+    scope: OptionScope = OptionScope.LAYOUT,
+    added_later: bool = False,
+    **limits: Any,
+) -> Any:
+    known = Option(
+        description=description, default=default, unit=unit, scope=scope, added_later=added_later, limits=limits
     )
-    minor_trigger_interval: Annotated[
-        OptionalSeconds, Field(description="After this time two small files are merged, too.")
-    ] = None
-    full_trigger_interval: Annotated[
-        OptionalSeconds, Field(description="After this time everything is rewritten, if anything was written.")
-    ] = None
-    closed_after: Annotated[
-        OptionalSeconds, Field(description="Without a commit for this time a partition of a time series is closed.")
-    ] = None
-    time_column: Annotated[
-        str | None, Field(min_length=1, description="The column whose partitions follow each other in time.")
-    ] = None
-    scans_per_day: Annotated[
-        float | None, Field(gt=0, description="So often a partition is read; gains count that often.")
-    ] = None
-    horizon: Annotated[OptionalSeconds, Field(description="No gain counts for longer than this.")] = None
-    reader_parallelism: Annotated[
-        int | None, Field(ge=1, description="Cores of a reader: a scan with fewer tasks leaves some idle.")
-    ] = None
-    max_group_size: Annotated[OptionalSize, Field(description="Bytes that are rewritten as one group.")] = None
-    max_group_files: Annotated[int | None, Field(ge=2, description="Files that are rewritten as one group.")] = None
-    max_files: Annotated[int | None, Field(ge=1, description="Budget: input files per run.")] = None
-    max_bytes: Annotated[OptionalSize, Field(description="Budget: input bytes per run.")] = None
-    max_cost: Annotated[Money, Field(description="Budget: money per run.")] = None
-    max_duration: Annotated[OptionalSeconds, Field(description="Budget: time per run, such as 30m.")] = None
-    max_cost_per_hour: Annotated[Money, Field(description="Budget: money that the table may cost in an hour.")] = None
-    max_bytes_per_hour: Annotated[
-        OptionalSize, Field(description="Budget: bytes of the table that are rewritten in an hour.")
-    ] = None
-    job_order: Annotated[JobOrder | None, Field(description="Which group comes first.")] = None
-    where: Annotated[str | None, Field(min_length=1, description="Row filter that selects files.")] = None
-    partition: Annotated[
-        str | None, Field(min_length=1, description="Pattern of partitions that are looked at, such as day=2026-01-*.")
-    ] = None
-    branch: Annotated[str | None, Field(min_length=1, description="Branch that is compacted.")] = None
-    snapshot_id: Annotated[
-        int | None, Field(ge=0, description="Snapshot of the branch that is planned from; the newest if not given.")
-    ] = None
-    enabled: Annotated[
-        bool | None, Field(description="Whether the table is compacted at all; asked for, it goes over a policy.")
-    ] = None
-    rewrite_all: Annotated[bool | None, Field(description="Rewrite every file, needed or not.")] = None
-    method: Annotated[MethodWish | None, Field(description="How files are rewritten; auto takes the cheapest.")] = None
-    codec: Annotated[
-        Codec | None, Field(description="Compression of new row groups; the table's own if not given.")
-    ] = None
-    compression_level: Annotated[int | None, Field(ge=-100, le=22, description="Level of the codec.")] = None
-    recode: Annotated[bool | None, Field(description="Encode row groups of another codec anew.")] = None
-    row_group_size: Annotated[OptionalSize, Field(description="Size that new row groups aim at.")] = None
-    row_group_rows: Annotated[int | None, Field(ge=1, description="Most rows of a new row group.")] = None
-    min_row_group_size: Annotated[
-        OptionalSize, Field(description="Row groups below it are joined instead of copied.")
-    ] = None
-    min_page_rows: Annotated[
-        int | None, Field(ge=1, description="Pages with fewer rows on average are encoded anew, not joined.")
-    ] = None
-    batch_rows: Annotated[
-        int | None, Field(ge=1, description="Most rows that are decoded at once; as many as fit if not given.")
-    ] = None
-    task_memory: Annotated[OptionalSize, Field(description="Memory of one task's Python process.")] = None
-    parallelism: Annotated[
-        int | None, Field(ge=1, description="Most Spark tasks of a run at once; all cores if not given.")
-    ] = None
-    verify: Annotated[
-        Proofs | None, Field(description="Proof before the commit: footers, full (every row), or off.")
-    ] = None
-    max_commits: Annotated[
-        int | None, Field(ge=1, le=100, description="Groups are committed as they finish, in about so many commits.")
-    ] = None
-    priority_weights: Annotated[
-        OptionalWeights,
-        Field(description="What counts in a partition's priority: file count, fragment ratio, age, small-file ratio."),
-    ] = None
-
-
-SIZES = frozenset(name for name, known in Options.model_fields.items() if READS_SIZES in known.metadata)
-"""Options that are bytes."""
-DURATIONS = frozenset(name for name, known in Options.model_fields.items() if READS_SECONDS in known.metadata)
-"""Options that are lengths of time."""
+    return field(metadata={"option": known})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """Options settled for one table: every value is known, and where it came from."""
+    """The options that hold for one table: every value is known, and where it came from."""
 
-    strategy: str
+    strategy: str = _option("Which files are candidates.", default=Strategy.SMALL_FILES)
     """One of `Strategy`, or a name that was registered."""
-    target_file_size: int
+    target_file_size: int = _option("Size that outputs aim at.", unit=OptionUnit.BYTES)
     """Bytes."""
-    min_file_size: int
+    min_file_size: int = _option("Files below it are small.", unit=OptionUnit.BYTES)
     """Bytes; the small-file threshold."""
-    max_file_size: int
+    max_file_size: int = _option("No output grows beyond it.", unit=OptionUnit.BYTES)
     """Bytes."""
-    min_input_files: int
-    max_file_count_per_partition: int
-    max_delete_ratio: float
-    max_fragment_ratio: float
-    tier: Tier | None
-    """Null for what the strategy says."""
-    minor_trigger_files: int
-    minor_trigger_interval: float
+    min_input_files: int = _option("So many small files make a partition a candidate.", default=5, ge=1)
+    max_file_count_per_partition: int = _option(
+        "More files than this make a partition a candidate.", default=10_000, ge=1
+    )
+    max_delete_ratio: float = _option(
+        "Delete records over rows above it make a partition a candidate.", default=0.1, ge=0, le=1
+    )
+    max_fragment_ratio: float = _option(
+        "So do delete files over data files above this; `small-files` does not ask.",
+        default=0.1,
+        added_later=True,
+        ge=0,
+    )
+    tier: Tier | None = _option("How deep: minor takes small files alone, full takes everything.", added_later=True)
+    """`None` for what the strategy says."""
+    minor_trigger_files: int = _option("So many small files are merged at once.", default=12, added_later=True, ge=2)
+    minor_trigger_interval: float = _option(
+        "After this time two small files are merged, too.", default=3600.0, unit=OptionUnit.SECONDS, added_later=True
+    )
     """Seconds."""
-    full_trigger_interval: float | None
-    """Seconds; null for never."""
-    closed_after: float
+    full_trigger_interval: float | None = _option(
+        "After this time everything is rewritten, if anything was written.", unit=OptionUnit.SECONDS, added_later=True
+    )
+    """Seconds; `None` for never."""
+    closed_after: float = _option(
+        "Without a commit for this time a partition of a time series is closed.",
+        default=24 * 3600.0,
+        unit=OptionUnit.SECONDS,
+        added_later=True,
+    )
     """Seconds."""
-    time_column: str | None
-    """Null for the one that a partition field is made of."""
-    scans_per_day: float
-    horizon: float
+    time_column: str | None = _option(
+        "The column whose partitions follow each other in time.", added_later=True, min_length=1
+    )
+    """`None` for the one that a partition field is made of."""
+    scans_per_day: float = _option(
+        "So often a partition is read; gains count that often.", default=24.0, added_later=True, gt=0
+    )
+    horizon: float = _option(
+        "No gain counts for longer than this.", default=7 * 24 * 3600.0, unit=OptionUnit.SECONDS, added_later=True
+    )
     """Seconds."""
-    reader_parallelism: int
-    max_group_size: int
+    reader_parallelism: int = _option(
+        "Cores of a reader: a scan with fewer tasks leaves some idle.", default=8, added_later=True, ge=1
+    )
+    max_group_size: int = _option("Bytes that are rewritten as one group.", default=50 * 1024**3, unit=OptionUnit.BYTES)
     """Bytes."""
-    max_group_files: int
-    max_files: int | None
-    max_bytes: int | None
-    max_cost: float | None
-    max_duration: float | None
+    max_group_files: int = _option("Files that are rewritten as one group.", default=10_000, ge=2)
+    max_files: int | None = _option("Budget: input files per run.", scope=OptionScope.BUDGET, ge=1)
+    max_bytes: int | None = _option("Budget: input bytes per run.", unit=OptionUnit.BYTES, scope=OptionScope.BUDGET)
+    max_cost: float | None = _option("Budget: money per run.", unit=OptionUnit.MONEY, scope=OptionScope.BUDGET)
+    max_duration: float | None = _option(
+        "Budget: time per run, such as 30m.", unit=OptionUnit.SECONDS, scope=OptionScope.BUDGET
+    )
     """Seconds."""
-    max_cost_per_hour: float | None
-    max_bytes_per_hour: int | None
-    job_order: JobOrder
-    where: str | None
-    partition: str | None
-    """Null for all of them."""
-    branch: str
-    snapshot_id: int | None
-    """Null for the newest one of the branch."""
-    enabled: bool
+    max_cost_per_hour: float | None = _option(
+        "Budget: money that the table may cost in an hour.", unit=OptionUnit.MONEY, scope=OptionScope.BUDGET
+    )
+    max_bytes_per_hour: int | None = _option(
+        "Budget: bytes of the table that are rewritten in an hour.", unit=OptionUnit.BYTES, scope=OptionScope.BUDGET
+    )
+    job_order: JobOrder = _option("Which group comes first.", default=JobOrder.MOST_GAIN, scope=OptionScope.RUN)
+    where: str | None = _option("Row filter that selects files.", min_length=1)
+    partition: str | None = _option(
+        "Pattern of partitions that are looked at, such as day=2026-01-*.", added_later=True, min_length=1
+    )
+    """`None` for all of them."""
+    branch: str = _option("Branch that is compacted.", default="main", min_length=1)
+    snapshot_id: int | None = _option(
+        "Snapshot of the branch that is planned from; the newest if not given.", scope=OptionScope.RUN, ge=0
+    )
+    """`None` for the newest one of the branch."""
+    enabled: bool = _option(
+        "Whether the table is compacted at all; asked for, it goes over a policy.", default=True, scope=OptionScope.RUN
+    )
     """False: the table is left alone."""
-    rewrite_all: bool
-    method: MethodWish
-    codec: Codec | None
-    """Null for what the table's properties say."""
-    compression_level: int | None
-    recode: bool
-    row_group_size: int | None
-    """Bytes; null for what the table's properties say."""
-    row_group_rows: int | None
-    """Null for as many as the size allows."""
-    min_row_group_size: int
+    rewrite_all: bool = _option("Rewrite every file, needed or not.", default=False, scope=OptionScope.RUN)
+    method: MethodOption = _option(
+        "How files are rewritten; auto takes the cheapest.", default=MethodOption.AUTO, scope=OptionScope.RUN
+    )
+    codec: Codec | None = _option("Compression of new row groups; the table's own if not given.", added_later=True)
+    """`None` for what the table's properties say."""
+    compression_level: int | None = _option("Level of the codec.", added_later=True, ge=-100, le=22)
+    recode: bool = _option("Encode row groups of another codec anew.", default=False, added_later=True)
+    row_group_size: int | None = _option("Size that new row groups aim at.", unit=OptionUnit.BYTES, added_later=True)
+    """Bytes; `None` for what the table's properties say."""
+    row_group_rows: int | None = _option("Most rows of a new row group.", added_later=True, ge=1)
+    """`None` for as many as the size allows."""
+    min_row_group_size: int = _option(
+        "Row groups below it are joined instead of copied.",
+        default=8 * 1024**2,
+        unit=OptionUnit.BYTES,
+        added_later=True,
+    )
     """Bytes; smaller row groups are joined, larger ones copied where nothing speaks against it."""
-    min_page_rows: int
+    min_page_rows: int = _option(
+        "Pages with fewer rows on average are encoded anew, not joined.", default=2000, added_later=True, ge=1
+    )
     """Where small row groups are joined, pages with at least so many rows on average are kept."""
-    batch_rows: int | None
-    """Null for as many as fit."""
-    task_memory: int
+    batch_rows: int | None = _option(
+        "Most rows that are decoded at once; as many as fit if not given.", scope=OptionScope.RUN, ge=1
+    )
+    """`None` for as many as fit."""
+    task_memory: int = _option(
+        "Memory of one task's Python process.", default=1024**3, unit=OptionUnit.BYTES, scope=OptionScope.RUN
+    )
     """Bytes."""
-    parallelism: int | None
-    """Null for as many as there are cores."""
-    verify: Proofs
-    max_commits: int
+    parallelism: int | None = _option(
+        "Most Spark tasks of a run at once; all cores if not given.", scope=OptionScope.RUN, ge=1
+    )
+    """`None` for as many as there are cores."""
+    verify: Proofs = _option(
+        "Proof before the commit: footers, full (every row), or off.", default=Proofs.FOOTERS, scope=OptionScope.RUN
+    )
+    max_commits: int = _option(
+        "Groups are committed as they finish, in about so many commits.", default=1, scope=OptionScope.RUN, ge=1, le=100
+    )
     """1: all groups in one commit, once all are written."""
-    priority_weights: PriorityWeights
+    priority_weights: PriorityWeights = _option(
+        "What counts in a partition's priority: file count, fragment ratio, age, small-file ratio.",
+        default=PriorityWeights(files=0.3, fragments=0.3, age=0.2, small_files=0.2),
+        scope=OptionScope.RUN,
+    )
     sources: Mapping[str, str]
-    """Where each value came from: request, table property, the place in a policy file, a profile, configuration,
+    """Where each value came from: request, table property, the line of a policy file, a profile, configuration,
     table default, default."""
 
     @property
     def fingerprint(self) -> str:
         """Equal for two policies that would leave the same layout; budgets do not matter."""
-        wish = {k: v for k, v in asdict(self).items() if k not in _NOT_LAYOUT and not _as_ever(k, v)}
-        return hashlib.sha256(json.dumps(wish, sort_keys=True).encode()).hexdigest()[:12]
+        layout = {name: getattr(self, name) for name, known in OPTIONS.items() if known.counts(getattr(self, name))}
+        return hashlib.sha256(json.dumps(layout, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
     def without_budgets(self) -> "Policy":
         """Equal for two policies that judge a table alike, however much of it they allow, and whoever said so."""
-        nothing: dict[str, Any] = dict.fromkeys(_BUDGETS)
+        nothing: dict[str, Any] = dict.fromkeys(BUDGETS)
         return replace(self, **nothing, sources={})
 
     def other_than(self, policy: "Policy") -> dict[str, Any]:
@@ -316,203 +304,26 @@ class Policy:
 
     @property
     def write_properties(self) -> dict[str, str]:
-        """What is asked for over the table's own wishes, as the table properties that Iceberg itself reads."""
-        wishes = {
+        """Options that go over the table's own settings, as the table properties that Iceberg itself reads."""
+        properties = {
             "write.parquet.compression-codec": None if self.codec is None else self.codec.value,
             "write.parquet.compression-level": self.compression_level,
             "write.parquet.row-group-size-bytes": self.row_group_size,
             "read.parquet.vectorization.batch-size": self.batch_rows,
             "read.orc.vectorization.batch-size": self.batch_rows,
         }
-        return {name: str(value) for name, value in wishes.items() if value is not None}
+        return {name: str(value) for name, value in properties.items() if value is not None}
 
     def to_dict(self) -> dict[str, Any]:
         """The policy with its sources, as it is printed with `--json`."""
-        values = {k: plain(v) for k, v in asdict(self).items() if k != "sources"}
+        values = {name: _plain(getattr(self, name)) for name in OPTIONS}
         return {**values, "sources": dict(self.sources)}
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON has it."""
-    if isinstance(value, StrEnum):
-        return value.value
-    if isinstance(value, Schedule):
-        return value.text
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+OPTIONS: Mapping[str, Option] = {one.name: one.metadata["option"] for one in fields(Policy) if "option" in one.metadata}
+"""All options by name, in the order in which they are declared."""
+BUDGETS = tuple(name for name, known in OPTIONS.items() if known.scope is OptionScope.BUDGET)
 
 
-_ADDED_LATER = (
-    *("codec", "compression_level", "recode", "row_group_size", "row_group_rows", "min_row_group_size"),
-    *("min_page_rows", "max_fragment_ratio", "tier", "minor_trigger_files", "minor_trigger_interval", "partition"),
-    *("full_trigger_interval", "closed_after", "time_column", "scans_per_day", "horizon", "reader_parallelism"),
-)
-"""Options that are younger than the first fingerprints: at their default they do not change them."""
-
-
-def _as_ever(name: str, value: Any) -> bool:
-    return name in _ADDED_LATER and value == getattr(_DEFAULTS, name)
-
-
-_BUDGETS = ("max_files", "max_bytes", "max_cost", "max_duration", "max_cost_per_hour", "max_bytes_per_hour")
-_NOT_LAYOUT = frozenset(
-    {
-        *("sources", "enabled", "rewrite_all", "method", "task_memory", "verify", "job_order"),
-        *("max_commits", "priority_weights", "snapshot_id", "batch_rows", "parallelism"),
-        *_BUDGETS,
-    }
-)
-
-
-def options(given: Mapping[str, Any], source: str = "request") -> Options:
-    """Options from one level, or one line that says what is wrong with them."""
-    try:
-        return Options.model_validate({k: v for k, v in given.items() if v is not None})
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = "" if source == "request" else f" ({source})"
-        raise BadInput(f"{show_path(place_of(first))}: {complaint(first)}{where}") from None
-
-
-def choices(name: str) -> list[str]:
-    """What an option can be, if it is one of a few words."""
-    if name == "strategy":
-        return list(_STRATEGIES)
-    kinds = get_args(Options.model_fields[name].annotation)
-    return [word.value for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum) for word in kind]
-
-
-def from_properties(properties: Mapping[str, str]) -> Options:
-    """The wishes a table carries itself, as `icepact.target-file-size` and the like."""
-    given = {
-        key.removeprefix(PROPERTY_PREFIX).replace("-", "_"): value
-        for key, value in properties.items()
-        if key.startswith(PROPERTY_PREFIX)
-    }
-    return options(given, "table property")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Level:
-    """One level of wishes, and where they were found. What is not among its values is left to the levels below."""
-
-    source: str
-    values: Mapping[str, Any]
-    """By option; none of them is null."""
-    exact: Mapping[str, str] = field(default_factory=dict)
-    """By option: where it was found, if more is known about it than about the level."""
-
-    @staticmethod
-    def of(source: str, options: Options) -> "Level":
-        """The options that are given."""
-        return Level(source=source, values=_given(options))
-
-    def source_of(self, name: str) -> str:
-        """Where an option of this level was found."""
-        return self.exact.get(name, self.source)
-
-
-def settle(names: Sequence[str], levels: Sequence[Level]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The value of each name, by the first level that has one, and where it was found."""
-    values: dict[str, Any] = dict.fromkeys(names)
-    sources = dict.fromkeys(names, "default")
-    for level in reversed(levels):
-        for name, value in level.values.items():
-            if name in values:
-                values[name], sources[name] = value, level.source_of(name)
-    return values, sources
-
-
-def resolve(
-    request: Options, properties: Mapping[str, str], configuration: Options, policies: Sequence[Level] = ()
-) -> Policy:
-    """Settle every value for one table by precedence; `policies` are what a policy file says, most specific first."""
-    above = [Level.of("request", request), Level.of("table property", from_properties(properties))]
-    below = [*policies, Level.of("configuration", configuration), Level.of("default", _DEFAULTS)]
-    names = tuple(Options.model_fields)
-    values, sources = settle(names, [*above, _from_amoro(properties), *below])
-    if AMORO_PREFIX + SHARE in properties:
-        target, _ = _target(values, sources, properties)
-        values, sources = settle(names, [*above, _from_amoro(properties, target), *below])
-    values["target_file_size"], sources["target_file_size"] = _target(values, sources, properties)
-    _settle_sizes(values, sources)
-    if values["strategy"] == Strategy.TIME_SERIES and sources["job_order"] == "default":
-        values["job_order"] = JobOrder.OLDEST
-    return Policy(**values, sources=sources)
-
-
-def _from_amoro(properties: Mapping[str, str], target: int | None = None) -> Level:
-    """The wishes that a table carries for Amoro."""
-    values: dict[str, Any] = {}
-    exact = {}
-    for name, (key, value) in translated(properties, target).items():
-        values |= _given(options({name: value}, f"table property {key}"))
-        exact[name] = f"table property {key}"
-    return Level(source="table property", values=values, exact=exact)
-
-
-def _given(level: Options) -> dict[str, Any]:
-    return {name: value for name in level.model_fields_set if (value := getattr(level, name)) is not None}
-
-
-_LENGTHS: Mapping[str, Any] = {"minor_trigger_interval": "1h", "closed_after": "24h", "horizon": "7d"}
-_DEFAULTS = Options(
-    strategy=Strategy.SMALL_FILES,
-    min_input_files=5,
-    max_file_count_per_partition=10_000,
-    max_delete_ratio=0.1,
-    max_fragment_ratio=0.1,
-    minor_trigger_files=12,
-    scans_per_day=24,
-    reader_parallelism=8,
-    **_LENGTHS,
-    max_group_size=50 * 1024**3,
-    max_group_files=10_000,
-    job_order=JobOrder.MOST_GAIN,
-    branch="main",
-    enabled=True,
-    rewrite_all=False,
-    method=MethodWish.AUTO,
-    recode=False,
-    min_row_group_size=8 * 1024**2,
-    min_page_rows=2000,
-    task_memory=1024**3,
-    verify=Proofs.FOOTERS,
-    max_commits=1,
-    priority_weights=PriorityWeights(files=0.3, fragments=0.3, age=0.2, small_files=0.2),
-)
-
-
-def _target(values: Mapping[str, Any], sources: Mapping[str, str], properties: Mapping[str, str]) -> tuple[int, str]:
-    """The target size and where it came from: if no level names one, it is the table's own, or the default."""
-    if values["target_file_size"] is not None:
-        return values["target_file_size"], sources["target_file_size"]
-    own = properties.get("write.target-file-size-bytes", "")
-    return (int(own), "table default") if own.isdigit() else (DEFAULT_TARGET, "default")
-
-
-def _settle_sizes(values: dict[str, Any], sources: Mapping[str, str]) -> None:
-    target = values["target_file_size"]
-    if values["min_file_size"] is None:
-        values["min_file_size"] = max(1, int(target * SMALL_OF_TARGET))
-    if values["max_file_size"] is None:
-        values["max_file_size"] = int(target * LARGE_OF_TARGET)
-    small, large = values["min_file_size"], values["max_file_size"]
-    if small > target:
-        clash, name = f"min_file_size {format_size(small)} is above the target {format_size(target)}", "min_file_size"
-    elif large < target:
-        clash, name = f"max_file_size {format_size(large)} is below the target {format_size(target)}", "max_file_size"
-    else:
-        return
-    said_by = {n: sources[n] for n in (name, "target_file_size") if sources[n] not in _NAMELESS}
-    where = ", ".join(f"{n} by {source}" for n, source in said_by.items())
-    raise BadInput(f"{clash} ({where})" if where else clash)
-
-
-_NAMELESS = frozenset({"request", "default", "table default"})
-"""Sources that need not be told in a message: who asks knows them."""
-
-
-def defaults() -> Mapping[str, Any]:
-    """The built-in defaults, for documentation."""
-    values = {k: v for k, v in _DEFAULTS.model_dump(mode="json").items() if v is not None}
-    return {k: format_duration(v) if k in _LENGTHS else v for k, v in values.items()}
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, StrEnum) else value

@@ -1,11 +1,12 @@
 """What work costs in money: presets in one table, and everything in them can be overridden."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from icepact.model.validation import Shape
+from icepact.model.documents import Document
 
 GB = 1024**3
 TB = 1024**4
@@ -16,7 +17,7 @@ _SECONDS_PER_HOUR = 3600
 _MS_PER_DAY = 24 * 3600 * 1000
 _DAYS_PER_MONTH = 30
 
-PRESETS: Mapping[str, Mapping[str, Any]] = {
+PRESETS: Mapping[str, Mapping[str, float]] = {
     "s3-ec2": {
         "compute_per_core_hour": 0.048,
         "reads_per_thousand": 0.0004,
@@ -47,37 +48,35 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Prices(Shape):
-    """What is paid for compute, requests and storage: a preset's name, or a mapping that overrides one."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prices(Document):
+    """What is paid for compute, requests and storage."""
 
-    preset: str = Field(default=DEFAULT_PRESET, description="What the others default to.")
-    compute_per_core_hour: Price = Field(description="One core for one hour.")
-    reads_per_thousand: Price = Field(description="A thousand requests that read.")
-    writes_per_thousand: Price = Field(description="A thousand requests that write.")
-    storage_per_gb_month: Price = Field(description="A GB (2^30 bytes) for a month of 30 days.")
-    kept_days: Price = Field(default=5.0, description="How long replaced files stay, where the table does not say it.")
-    currency: str = Field(default="USD", min_length=1, max_length=8, description="Shown behind amounts.")
+    preset: str
+    """What values that were not given were taken from."""
+    compute_per_core_hour: Price
+    """One core for one hour."""
+    reads_per_thousand: Price
+    """A thousand requests that read."""
+    writes_per_thousand: Price
+    """A thousand requests that write."""
+    storage_per_gb_month: Price
+    """A GB (2^30 bytes) for a month of 30 days."""
+    kept_days: Price = 5.0
+    """How long replaced files stay, where the table does not say it."""
+    currency: Annotated[str, Field(min_length=1, max_length=8)] = "USD"
+    """Shown behind amounts."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _over_a_preset(cls, data: Any) -> Any:
-        given = {"preset": data} if isinstance(data, str) else {} if data is None else data
-        if not isinstance(given, Mapping):
-            raise ValueError(f"a preset's name is wanted, or a mapping; presets are {', '.join(PRESETS)}")
-        name = given.get("preset", DEFAULT_PRESET)
-        if name not in PRESETS:
-            raise ValueError(f"unknown preset {name!r}; there is: {', '.join(PRESETS)}")
-        return {"preset": name, **PRESETS[name], **given}
-
-    @classmethod
-    def of(cls, preset: str) -> "Prices":
+    @staticmethod
+    def of(preset: str) -> "Prices":
         """A preset as it is."""
-        return cls.model_validate(preset)
+        values: Mapping[str, Any] = PRESETS[preset]
+        return Prices(preset=preset, **values)
 
     def for_table(self, properties: Mapping[str, str]) -> "Prices":
         """With the time for which this table keeps replaced files."""
-        told = properties.get(SNAPSHOT_AGE, "")
-        return self.model_copy(update={"kept_days": int(told) / _MS_PER_DAY}) if told.isdigit() else self
+        kept = properties.get(SNAPSHOT_AGE, "")
+        return replace(self, kept_days=int(kept) / _MS_PER_DAY) if kept.isdigit() else self
 
     # -- what something costs ---------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ class UnitDone:
 
 
 class Progress(Protocol):
-    """Told of every finished unit."""
+    """Listener to a run: called for every finished unit and every step."""
 
     def advance(self, done: UnitDone) -> None:
         """Called from the run's own thread."""
@@ -48,10 +48,10 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Says nothing."""
+    """Progress that shows nothing."""
 
     def advance(self, done: UnitDone) -> None:
-        """Nothing to say."""
+        """Nothing is shown."""
 
     def step(self, name: str) -> None:
-        """Nothing to say."""
+        """Nothing is shown."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from icepact.model.documents import Document
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Swept:
+class CleanupResult(Document):
     """What the clean-up found of one run."""
 
     run_id: str
@@ -19,7 +20,7 @@ class Swept:
     uploads: int
     """Unfinished uploads."""
     reason: str
-    """Why the run is looked at, or why it is left alone."""
+    """Why the run is cleaned up, or why it is left alone."""
     left_alone: bool = False
     failed: bool = False
     """True if it was left alone because something went wrong."""
@@ -30,22 +31,14 @@ class Swept:
         """True if there was nothing to delete, and nothing stood against it."""
         return not (self.files or self.uploads or self.left_alone)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The entry as it is printed with `--json`."""
-        return {**{name: getattr(self, name) for name in self.__slots__}, "files": list(self.files)}
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Checked:
-    """One commit of a run, looked at again."""
+class VerifyResult(Document):
+    """One commit of a run, verified again."""
 
     snapshot_id: int
     rows: int | None
-    """As readers see them in the new files; null if the snapshot has expired."""
+    """As readers see them in the new files; `None` if the snapshot has expired."""
     same: bool | None
-    """Whether readers saw the same in the old ones; null if that cannot be said any more."""
+    """Whether readers saw the same in the old ones; `None` if that cannot be said any more."""
     reason: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """The entry as it is printed with `--json`."""
-        return {name: getattr(self, name) for name in self.__slots__}

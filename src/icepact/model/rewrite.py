@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from icepact.model.table import Partition
+from icepact.model.effort import NO_EFFORT, Effort
+from icepact.model.files import Partition
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnFacts:
-    """What is known about columns, by field id, of one file or many; a column not told of is missing."""
+    """What is known about columns, by field id, of one file or many; a column of which nothing is known is missing."""
 
     nulls: Mapping[int, int]
     lower: Mapping[int, str]
@@ -32,9 +33,9 @@ class WrittenFile:
     stored_size: int
     """Bytes that storage really has."""
     stored_rows: int | None
-    """From the footer on storage; null for formats without one."""
+    """From the footer on storage; `None` for formats without one."""
     columns: ColumnFacts | None
-    """From the footer on storage; null for formats without one."""
+    """From the footer on storage; `None` for formats without one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,17 +56,9 @@ class Written:
     rows_observed: int
     """Rows that flowed from the scan to the writer: what readers see."""
     files: tuple[WrittenFile, ...]
-    seconds: float
-    """Work of all units, added up."""
     methods: Mapping[str, int]
     """Units by the method that really did them."""
+    effort: Effort = NO_EFFORT
+    """Of all units."""
     fallback: str = ""
     """Why the planned method could not do some of them; empty if it could."""
-    copied_bytes: int = 0
-    encoded_bytes: int = 0
-    requests: int = 0
-    """To an object store."""
-    write_requests: int = 0
-    """Those of them that write."""
-    transferred_bytes: int = 0
-    """Bytes that passed through the tasks, where the method counts them."""

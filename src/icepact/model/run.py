@@ -1,76 +1,20 @@
-"""A run as it is remembered: its states, who works on it, what is finished, and who holds the table.
+"""A run as it is recorded: who works on it, what is finished, and who holds the table.
 
-A run is always in one state. `TRANSITIONS` says where it can go from there; stores change a state only by
-compare-and-set, so that of two processes that want to move one run, one is told that it lost it.
+Stores change its status only by compare-and-set, so that of two processes that want to move one run, one is told that
+it lost it.
 """
 
-import os
-import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
-from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any
 
-from icepact.model.table import LastRun
+from pydantic import PlainSerializer
 
-
-class Status(StrEnum):
-    """Where a run is, or how it ended."""
-
-    RUNNING = "running"
-    """Somebody works on it, or died over it."""
-    COMMITTING = "committing"
-    """A commit is under way: `RunRecord.attempts` says which. Its files may become part of the table any moment."""
-    UNKNOWN = "unknown"
-    """Nobody works on it, and it is not known whether its last commit landed."""
-    FENCED = "fenced"
-    """The clean-up has taken it: nobody may commit for it any more."""
-    COMMITTED = "committed"
-    PARTLY_COMMITTED = "partly-committed"
-    SUPERSEDED = "superseded"
-    NOTHING_TO_DO = "nothing-to-do"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    ABANDONED = "abandoned"
-    """It died, and its files were cleaned up."""
-    ROLLED_BACK = "rolled-back"
-
-    @property
-    def open(self) -> bool:
-        """True while the run has not ended."""
-        return self in _OPEN
-
-
-NOT_WELL = frozenset({Status.FAILED, Status.UNKNOWN, Status.CANCELLED})
-"""Ends that a person should look at."""
-_OPEN = frozenset({Status.RUNNING, Status.COMMITTING, Status.UNKNOWN, Status.FENCED})
-_ENDS = frozenset(
-    {
-        *(Status.COMMITTED, Status.PARTLY_COMMITTED, Status.SUPERSEDED),
-        *(Status.NOTHING_TO_DO, Status.FAILED, Status.CANCELLED),
-    }
-)
-
-TRANSITIONS: Mapping[Status, frozenset[Status]] = {
-    Status.RUNNING: _ENDS | {Status.RUNNING, Status.COMMITTING, Status.UNKNOWN, Status.FENCED},
-    Status.COMMITTING: _ENDS | {Status.COMMITTING, Status.RUNNING, Status.UNKNOWN, Status.FENCED},
-    Status.UNKNOWN: frozenset({Status.RUNNING, Status.FENCED}),
-    Status.FENCED: frozenset(
-        {Status.FENCED, Status.ABANDONED, Status.COMMITTED, Status.PARTLY_COMMITTED, Status.CANCELLED}
-    ),
-    Status.COMMITTED: frozenset({Status.ROLLED_BACK}),
-    Status.PARTLY_COMMITTED: frozenset({Status.ROLLED_BACK}),
-    **{
-        end: frozenset[Status]()
-        for end in (
-            *(Status.SUPERSEDED, Status.NOTHING_TO_DO, Status.FAILED),
-            *(Status.CANCELLED, Status.ABANDONED, Status.ROLLED_BACK),
-        )
-    },
-}
+from icepact.model.documents import HIDDEN, Document, Moment, key
+from icepact.model.outcome import Outcome
+from icepact.model.snapshot import LastRun
+from icepact.model.status import Status
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,82 +32,6 @@ class Owner:
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
-
-    @property
-    def gone(self) -> bool:
-        """True if the process certainly does not live any more, because the kernel under which it ran says so.
-
-        Of a process under another kernel that cannot be said: a machine that was started again looks like another one
-        that has its name, and even `/etc/machine-id` may have come with an image.
-        """
-        here = this_process()
-        same = (self.host, self.boot, self.space) == (here.host, here.boot, here.space)
-        return bool(same and self.boot and self.space and has_ended(self.pid, self.born))
-
-
-_PROC = Path("/proc")
-
-
-@cache
-def _this_process(pid: int) -> Owner:
-    seen = _seen(_PROC / "self")
-    try:
-        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
-        space = " ".join(os.readlink(kind) for kind in (_PROC / "self/ns/pid", *_PROC.glob("self/ns/time")))
-    except OSError:
-        boot = space = ""
-    return Owner(host=socket.gethostname(), pid=pid, born=seen.born if seen else 0, boot=boot, space=space)
-
-
-def this_process() -> Owner:
-    """The process that asks."""
-    return _this_process(os.getpid())
-
-
-def has_ended(pid: int, born: int, proc: Path = _PROC) -> bool:
-    """Whether the kernel itself says that a process of its own has ended.
-
-    It says so when asked for a signal: it may refuse to send one to somebody else's process, but knows it. That
-    `/proc` does not show a process is no proof: it may be mounted so that it hides what others run (`hidepid`), or be
-    that of another container.
-    """
-    if pid <= 0:
-        return False  # would mean many processes
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        pass
-    seen = _seen(proc / str(pid)) if _counts_as_we_do(proc) else None
-    return seen is not None and (seen.ended or (born > 0 and seen.born != born))
-
-
-def _counts_as_we_do(proc: Path) -> bool:
-    """Whether a process has the same number in `/proc` as in the namespace of this one: then it has only one there."""
-    try:
-        lines = (proc / "self/status").read_text().splitlines()
-    except OSError:
-        return False
-    return [line.split()[1:] for line in lines if line.startswith("NSpid:")] == [[str(os.getpid())]]
-
-
-class _Seen(NamedTuple):
-    """A process, as `/proc` shows it."""
-
-    born: int
-    ended: bool
-    """True if nobody has asked for its exit code yet: it does nothing any more."""
-
-
-def _seen(folder: Path) -> _Seen | None:
-    """Null if it is not there, or not shown."""
-    try:
-        state, *told = (folder / "stat").read_text().rpartition(")")[2].split()
-        threads, born = int(told[16]), int(told[18])
-    except (OSError, ValueError, IndexError):
-        return None
-    return _Seen(born, ended=state in "ZX" and threads <= 1)  # its first thread may have ended before the others
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -200,7 +68,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Landed:
+class CommittedBatch:
     """A commit of a run."""
 
     commit_id: str
@@ -212,13 +80,17 @@ class Landed:
     delete_files_removed: int = 0
 
 
-def groups_of(commits: Iterable[Landed | Attempt]) -> frozenset[str]:
+def _snapshots(commits: Iterable[CommittedBatch]) -> list[int]:
+    return [commit.snapshot_id for commit in commits]
+
+
+def groups_of(commits: Iterable[CommittedBatch | Attempt]) -> frozenset[str]:
     """All groups of some commits."""
     return frozenset(group for commit in commits for group in commit.groups)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RunRecord:
+class RunRecord(Document):
     """One line of history."""
 
     run_id: str
@@ -226,56 +98,39 @@ class RunRecord:
     table: str
     branch: str
     status: Status
-    started_at: datetime
-    finished_at: datetime | None = None
-    outcome: Mapping[str, Any] | None = None
-    """The outcome's document; null while the run goes on or if it died."""
-    uuid: str = ""
+    started_at: Moment
+    finished_at: Moment | None = None
+    outcome: Outcome | None = None
+    """`None` while the run goes on or if it died."""
+    uuid: Annotated[str, HIDDEN] = ""
     """Of the table."""
-    owner: Owner | None = None
+    owner: Annotated[Owner | None, PlainSerializer(lambda owner: owner and str(owner), return_type=str | None)] = None
     """Who works on it, or did."""
-    epoch: int = 0
+    epoch: Annotated[int, HIDDEN] = 0
     """How often the run changed hands; what an earlier owner says is not listened to."""
-    attempts: Sequence[Attempt] = ()
+    attempts: Annotated[Sequence[Attempt], HIDDEN] = ()
     """Commits that are under way, or whose end is not known: that of whoever works on the run now comes last."""
-    landed: Sequence[Landed] = ()
+    landed: Annotated[Sequence[CommittedBatch], PlainSerializer(_snapshots), key("snapshots")] = ()
     """Commits that are part of the table."""
-    cancel_asked: bool = False
-    swept_at: datetime | None = None
-    """When its folder was last cleaned up; null if never."""
-    folder: str | None = None
-    """Where it writes; null if that is not one folder."""
+    cancel_asked: Annotated[bool, HIDDEN] = False
+    swept_at: Annotated[datetime | None, HIDDEN] = None
+    """When its folder was last cleaned up; `None` if never."""
+    folder: Annotated[str | None, HIDDEN] = None
+    """Where it writes; `None` if that is not one folder."""
 
     @property
     def as_last_run(self) -> LastRun | None:
-        """What its last snapshot tells as long as it has not expired; null if the run left something over, or nothing
+        """What its last snapshot tells as long as it has not expired; `None` if the run left something over, or nothing
         came of it."""
-        told = self.outcome or {}
-        if not told.get("complete") or not self.landed:
+        if self.outcome is None or not self.outcome.complete or not self.landed:
             return None
-        planned_at = told.get("planned_at")
         return LastRun(
-            layout=told["layout"],
+            layout=self.outcome.layout,
             snapshot_id=self.landed[-1].snapshot_id,
             own_sequence_numbers=frozenset(landed.sequence_number for landed in self.landed),
-            pinned_sequence_number=told["pinned_sequence_number"],
-            planned_at=datetime.fromisoformat(planned_at) if planned_at else None,
+            pinned_sequence_number=self.outcome.pinned_sequence_number,
+            planned_at=self.outcome.planned_at,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The run as it is printed with `--json`."""
-        return {
-            "run_id": self.run_id,
-            "catalog": self.catalog,
-            "table": self.table,
-            "branch": self.branch,
-            "status": self.status.value,
-            "started_at": self.started_at.isoformat(),
-            "finished_at": self.finished_at.isoformat() if self.finished_at else None,
-            "owner": str(self.owner) if self.owner else None,
-            "snapshots": [landed.snapshot_id for landed in self.landed],
-            "outcome": dict(self.outcome) if self.outcome else None,
-        }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SavedPlan:
-    """A plan, and what is told about it around it."""
+    """A plan with when and by which version it was made."""
 
     plan: Plan
     made_at: datetime
@@ -30,7 +30,7 @@ class SavedPlan:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Dropped:
+class DroppedGroup:
     """A group of a saved plan that is not carried out, and why."""
 
     step: RewriteFiles
@@ -58,13 +58,13 @@ def saved_text(saved: SavedPlan) -> str:
 def parse_saved(text: str, file: str) -> SavedPlan:
     """A plan from its document, or one line that says why it is none that can be carried out."""
     document = _document(text, file)
-    found = document.get("format")
-    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+    written = document.get("format")
+    if not isinstance(written, int) or isinstance(written, bool) or written < 1:
         raise BadInput(f"{file} is not a saved plan: it tells no format")
     version = str(document.get("icepact"))
-    if found > FORMAT:
+    if written > FORMAT:
         raise BadInput(
-            f"{file} was saved by icepact {version} in format {found}, and this one knows up to {FORMAT}: plan again"
+            f"{file} was saved by icepact {version} in format {written}, and this one knows up to {FORMAT}: plan again"
         )
     try:
         plan = Plan.from_json(json.dumps(document.get("plan")).encode())

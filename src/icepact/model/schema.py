@@ -8,7 +8,7 @@ class Column(NamedTuple):
     """One primitive column."""
 
     name: str
-    """With the names of the structs around it: `place.city`."""
+    """With the names of the structs around it: `address.city`."""
     kind: str
     """Iceberg's name of its type: long, decimal(9, 2), ..."""
 
@@ -20,14 +20,14 @@ class Column(NamedTuple):
 
 def flat_columns(schema: Mapping[str, Any], around: str = "") -> dict[int, Column]:
     """Primitive columns by field id; those inside lists and maps are left out: their counts follow other rules."""
-    found: dict[int, Column] = {}
+    columns: dict[int, Column] = {}
     for field in schema["fields"]:
         kind, name = field["type"], around + field["name"]
         if isinstance(kind, str):
-            found[field["id"]] = Column(name, kind)
+            columns[field["id"]] = Column(name, kind)
         elif kind.get("type") == "struct":
-            found |= flat_columns(kind, f"{name}.")
-    return found
+            columns |= flat_columns(kind, f"{name}.")
+    return columns
 
 
 def parts_of(kind: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -46,29 +46,29 @@ class Field(NamedTuple):
     """One field at any depth."""
 
     name: str
-    """With the names of what is around it: `places.element.city`."""
+    """With the names of what is around it: `addresses.element.city`."""
     kind: Any
     """Iceberg's name of its type, or its document if it is nested."""
     default: Any
-    """Initial default as JSON; null if there is none."""
+    """Initial default as JSON; `None` if there is none."""
     parents: tuple[int, ...]
     """Ids of the fields around it, outermost first."""
 
 
 def every_field(schema: Mapping[str, Any]) -> dict[int, Field]:
     """All fields of a schema by id, those in structs, lists and maps included."""
-    found: dict[int, Field] = {}
-    _collect(schema, "", (), found)
-    return found
+    fields: dict[int, Field] = {}
+    _collect(schema, "", (), fields)
+    return fields
 
 
-def _collect(kind: Any, around: str, parents: tuple[int, ...], found: dict[int, Field]) -> None:
+def _collect(kind: Any, around: str, parents: tuple[int, ...], fields: dict[int, Field]) -> None:
     if isinstance(kind, str):
         return
     for part in parts_of(kind):
         number, name = part["id"], around + part["name"]
-        found[number] = Field(name, part["type"], part.get("initial-default"), parents)
-        _collect(part["type"], f"{name}.", (*parents, number), found)
+        fields[number] = Field(name, part["type"], part.get("initial-default"), parents)
+        _collect(part["type"], f"{name}.", (*parents, number), fields)
 
 
 def primitive_types(schema: Mapping[str, Any]) -> set[str]:

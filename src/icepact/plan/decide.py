@@ -1,4 +1,7 @@
-"""Which places to compact, with gain and price, from the census alone: files are listed only for what is chosen."""
+"""Decisions: which partition groups to compact, with gain and price, from file statistics alone.
+
+Files are listed only for what is chosen.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,108 +10,120 @@ from operator import itemgetter
 
 import numpy as np
 
-from icepact.model.census import Census
-from icepact.model.decision import Decision, Judgement
-from icepact.model.health import Health, Place
-from icepact.model.outlook import Outlook
+from icepact.economics.speeds import Rates
+from icepact.economics.valuation import Valuation
+from icepact.model.decision import Decision, TableDecisions
+from icepact.model.health import Health, PartitionGroup
 from icepact.model.policy import Policy
 from icepact.model.prices import DEFAULT_PRESET, Prices
-from icepact.model.rates import Rates
-from icepact.model.tally import Tally
-from icepact.plan.choosing import choose_files
-from icepact.plan.columns import counted_columns
-from icepact.plan.groups import Grouping, prospect_of
-from icepact.plan.offers import best_offer, other_tasks, tasks_of
-from icepact.plan.prospect import Prospect
-from icepact.plan.strategies.choice import Choice, Which
+from icepact.plan.candidate import Candidate
+from icepact.plan.file_columns import columns_of_stats
+from icepact.plan.groups import Grouping, candidate_of
+from icepact.plan.pick import other_tasks, pick_candidate, tasks_of
+from icepact.plan.select import select_files
+from icepact.plan.strategies.selection import FileSelector, Selection
+from icepact.plan.strategies.table import STRATEGIES, Strategies
+from icepact.stats.table import FileStats
+from icepact.stats.totals import PartitionTotals
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Decided:
-    """A judgement, and by what it was made."""
+class DecisionMemo:
+    """Decisions about a table with all that they depend on, so that the next ones are made of what has changed."""
 
-    judgement: Judgement
+    decisions: TableDecisions
     policy: Policy
     rates: Rates
     prices: Prices
-    outlook: Outlook
-    offers: Mapping[tuple[int, Which], Prospect]
-    """What could be done with each place, by its identity and depth."""
+    valuation: Valuation
+    candidates: Mapping[tuple[int, FileSelector], Candidate]
+    """Candidates by the identity of their partition group, and by how deep they go."""
 
 
 def decide(
     health: Health,
-    census: Census,
+    stats: FileStats,
     policy: Policy,
     rates: Rates | None = None,
     *,
     prices: Prices | None = None,
-    outlook: Outlook,
-    before: Decided | None = None,
-) -> Decided:
-    """What is worth doing about each place.
+    valuation: Valuation,
+    before: DecisionMemo | None = None,
+    strategies: Strategies = STRATEGIES,
+) -> DecisionMemo:
+    """Decide for each partition group what is worth doing.
 
-    `before` is an earlier judgement: if it was made by the same policy, rates and prices, places that have not changed
-    since are not packed again.
+    `before` are earlier decisions: if they were made by the same policy, rates and prices, partition groups that have
+    not changed since are not packed again.
     """
     rates = rates or Rates()
-    paying = (prices or Prices.of(DEFAULT_PRESET)).for_table(census.pin.properties)
+    paying = (prices or Prices.of(DEFAULT_PRESET)).for_table(stats.pin.properties)
     asked = (policy.without_budgets, rates, paying)
     same = before is not None and (before.policy.without_budgets, before.rates, before.prices) == asked
-    known = before.offers if before is not None and same else {}
-    choices = [choose_files(place, policy, outlook.now) for place in health.places]
+    known = before.candidates if before is not None and same else {}
+    selected = [(group, select_files(group, policy, valuation.now, strategies)) for group in health.partition_groups]
     wanted = [
-        (place, depth)
-        for place, choice in zip(health.places, choices, strict=True)
-        if choice.which is not Which.NONE
-        for depth in (choice, *choice.others)
+        (group, depth)
+        for group, selection in selected
+        if selection.which is not FileSelector.NONE
+        for depth in (selection, *selection.others)
     ]
-    fresh = [(place, depth) for place, depth in wanted if (id(place), depth.which) not in known]
-    offers = {
-        (id(place), depth.which): known[id(place), depth.which]
-        for place, depth in wanted
-        if (id(place), depth.which) in known
-    }
+    keys = [(id(group), depth.which) for group, depth in wanted]
+    fresh = [pair for pair, key in zip(wanted, keys, strict=True) if key not in known]
+    candidates = {key: known[key] for key in keys if key in known}
     if fresh:
-        offers |= _prospects(fresh, census, Grouping(census.pin, policy, rates, paying))
-    tasks = tasks_of(health.places)
-    decisions = [
+        candidates |= _candidates(fresh, stats, Grouping(stats.pin, policy, rates, paying))
+    tasks = tasks_of(health.partition_groups)
+    partitions = [
         _decision(
-            place,
-            choice,
-            [offers[id(place), depth.which] for depth in (choice, *choice.others)],
-            outlook,
+            group,
+            selection,
+            [candidates[id(group), depth.which] for depth in (selection, *selection.others)],
+            valuation,
             policy,
             tasks,
+            strategies,
         )
-        if choice.which is not Which.NONE
-        else Decision(place=place, chosen=False, reason=choice.reason)
-        for place, choice in zip(health.places, choices, strict=True)
+        if selection.which is not FileSelector.NONE
+        else Decision(partition_group=group, chosen=False, reason=selection.reason)
+        for group, selection in selected
     ]
-    judgement = Judgement(health=health, decisions=decisions)
-    return Decided(judgement=judgement, policy=policy, rates=rates, prices=paying, outlook=outlook, offers=offers)
+    return DecisionMemo(
+        decisions=TableDecisions(health=health, partitions=partitions),
+        policy=policy,
+        rates=rates,
+        prices=paying,
+        valuation=valuation,
+        candidates=candidates,
+    )
 
 
 def _decision(
-    place: Place, choice: Choice, offers: Sequence[Prospect], outlook: Outlook, policy: Policy, tasks: int
+    partition_group: PartitionGroup,
+    selection: Selection,
+    candidates: Sequence[Candidate],
+    valuation: Valuation,
+    policy: Policy,
+    tasks: int,
+    strategies: Strategies,
 ) -> Decision:
-    told = [
-        replace(offer, choice=depth, other_tasks=other_tasks(tasks, place, offer.bytes))
-        for offer, depth in zip(offers, (choice, *choice.others), strict=True)
+    depths = [
+        replace(candidate, selection=depth, other_tasks=other_tasks(tasks, partition_group, candidate.bytes))
+        for candidate, depth in zip(candidates, (selection, *selection.others), strict=True)
     ]
-    useful = [offer for offer in told if offer.files]
+    useful = [candidate for candidate in depths if candidate.files]
     if not useful:
-        reason = f"packing would not leave fewer files ({choice.reason})"
-        return Decision(place=place, chosen=False, reason=reason, tier=choice.which.tier)
-    best = best_offer(useful, outlook, policy)
+        reason = f"packing would not leave fewer files ({selection.reason})"
+        return Decision(partition_group=partition_group, chosen=False, reason=reason, tier=selection.which.tier)
+    best = pick_candidate(useful, valuation, policy, strategies)
     if isinstance(best, str):
-        return Decision(place=place, chosen=False, reason=best, tier=choice.which.tier)
+        return Decision(partition_group=partition_group, chosen=False, reason=best, tier=selection.which.tier)
     taken = useful[best]
     return Decision(
-        place=place,
+        partition_group=partition_group,
         chosen=True,
-        reason=taken.choice.reason,
-        tier=taken.choice.which.tier,
+        reason=taken.selection.reason,
+        tier=taken.selection.which.tier,
         files=taken.files,
         bytes=taken.bytes,
         outputs=taken.outputs,
@@ -117,16 +132,17 @@ def _decision(
     )
 
 
-def _prospects(
-    fresh: Sequence[tuple[Place, Choice]], census: Census, grouping: Grouping
-) -> Mapping[tuple[int, Which], Prospect]:
-    """What could be done with some places, by their identity and depth."""
-    part = census.only({key for place, _ in fresh for key in place.keys})
-    index = {key: at for at, key in enumerate(part.places)}
-    tally = Tally(part)
-    found: dict[tuple[int, Which], Prospect] = {}
-    for place, some in groupby(fresh, key=itemgetter(0)):
-        files = counted_columns(part, np.concatenate([tally.files(index[key]) for key in place.keys]))
-        for _, choice in some:
-            found[id(place), choice.which] = prospect_of(place, choice, grouping.groups(place, choice, files))
-    return found
+def _candidates(
+    fresh: Sequence[tuple[PartitionGroup, Selection]], stats: FileStats, grouping: Grouping
+) -> Mapping[tuple[int, FileSelector], Candidate]:
+    """Candidates of some partition groups, by the identity of the group and by how deep they go."""
+    part = stats.only({key for group, _ in fresh for key in group.keys})
+    index = {key: at for at, key in enumerate(part.partitions)}
+    totals = PartitionTotals(part)
+    candidates: dict[tuple[int, FileSelector], Candidate] = {}
+    for partition_group, some in groupby(fresh, key=itemgetter(0)):
+        files = columns_of_stats(part, np.concatenate([totals.files(index[key]) for key in partition_group.keys]))
+        for _, selection in some:
+            groups = grouping.groups(partition_group, selection, files)
+            candidates[id(partition_group), selection.which] = candidate_of(partition_group, selection, groups)
+    return candidates

@@ -1,14 +1,15 @@
-"""What outputs will hold: rows without the deleted ones."""
+"""Rows that outputs will hold: those of the inputs without the deleted ones."""
 
 from collections.abc import Iterable
 
-from icepact.model.table import DataFile, DeleteKind, TableState
+from icepact.model.files import DataFile, DeleteKind
+from icepact.model.snapshot import PinnedFiles
 
 
-class Expected:
-    """Looks ahead for one pinned table."""
+class RemainingRows:
+    """Prediction of the rows of one pinned table that deletes leave."""
 
-    def __init__(self, state: TableState) -> None:
+    def __init__(self, state: PinnedFiles) -> None:
         self._state = state
         self._rows_under: dict[int, int] = {}
         for file in state.files:

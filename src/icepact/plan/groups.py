@@ -1,4 +1,4 @@
-"""Groups: which files of a place are rewritten together, by which method, for what gain and at what price.
+"""File groups: which files of a partition group are rewritten together, by which method, at what gain and price.
 
 One arithmetic for whoever asks: `decide` with what manifests count, `make_plan` with the files themselves.
 """
@@ -11,25 +11,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icepact.model.census import FORMATS, Ints
-from icepact.model.health import Place
-from icepact.model.plan import Cost, Gain, Method
+from icepact.economics.speeds import Rates
+from icepact.model.files import is_odd
+from icepact.model.health import PartitionGroup
+from icepact.model.methods import METHODS, Method
+from icepact.model.plan import Cost, Gain
 from icepact.model.policy import Policy
 from icepact.model.prices import Prices
-from icepact.model.rates import Rates
-from icepact.model.table import Pinned, is_odd
-from icepact.plan.choosing import choice_is_enough, idle_deletes
-from icepact.plan.columns import FileColumns, copied_bytes
+from icepact.model.snapshot import PinnedSnapshot
+from icepact.plan.candidate import Candidate
+from icepact.plan.file_columns import FileColumns, copied_bytes
 from icepact.plan.gain import make_gain
-from icepact.plan.methods import Chosen, cheapest, why_not_assembled
-from icepact.plan.packing import outputs_of, pack_sizes, trusted
-from icepact.plan.prospect import Prospect
-from icepact.plan.strategies.choice import Choice
+from icepact.plan.methods import MethodChoice, cheapest, why_not_assembled
+from icepact.plan.pack import outputs_of, pack_sizes, trusted_ratio
+from icepact.plan.select import idle_deletes, selection_is_enough
+from icepact.plan.strategies.selection import Selection
+from icepact.stats.manifest import FORMATS, Ints
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """Files that are replaced together, told by where they stand in the columns."""
+    """Files that are replaced together, as indexes into the columns."""
 
     units: Sequence[Sequence[int]]
     """Files that become one output each."""
@@ -41,7 +43,7 @@ class Group:
     bytes: int
     """Of the inputs."""
     outputs: int
-    chosen: Chosen
+    chosen: MethodChoice
     gain: Gain
 
 
@@ -58,7 +60,7 @@ class _Batch(NamedTuple):
 class Grouping:
     """How files of one table are grouped, by one policy and what is known about methods and prices."""
 
-    def __init__(self, pin: Pinned, policy: Policy, rates: Rates, prices: Prices) -> None:
+    def __init__(self, pin: PinnedSnapshot, policy: Policy, rates: Rates, prices: Prices) -> None:
         self._pin = pin
         self._policy = policy
         self._rates = rates
@@ -67,30 +69,30 @@ class Grouping:
         self._learned = any(rates.ratio(method) != 1.0 for method in Method)
         self._against = {regroup: why_not_assembled(pin, regroup=regroup) for regroup in (False, True)}
 
-    def groups(self, place: Place, choice: Choice, files: FileColumns) -> list[Group]:
-        """Groups that leave fewer files or remove delete records, of the files that a choice means."""
-        meant = choice.which.mask(files.size, threshold=self._policy.min_file_size, touched=files.touched)
+    def groups(self, partition_group: PartitionGroup, selection: Selection, files: FileColumns) -> list[Group]:
+        """Groups that leave fewer files or remove delete records, of the files that a selection means."""
+        meant = selection.which.mask(files.size, threshold=self._policy.min_file_size, touched=files.touched)
         taken = np.flatnonzero(meant)
         if not len(taken):
             return []
         copied = copied_bytes(files, self._policy)
-        ratio, merged = self._merged(place, files, taken, copied)
-        enough, idle = choice_is_enough(choice, self._policy), idle_deletes(choice, place)
+        ratio, merged = self._merged(partition_group, files, taken, copied)
+        enough, idle = selection_is_enough(selection, self._policy), idle_deletes(selection, partition_group)
         staying = files.deletes_of(files.origin[~meant]) if files.touched.any() else None
-        found: list[Group] = []
-        for batch in self._batches(place, files, taken, merged, ratio, enough=enough):
+        groups: list[Group] = []
+        for batch in self._batches(partition_group, files, taken, merged, ratio, enough=enough):
             inside, predicted = batch.files, sum(batch.predicted)
             outputs = sum(outputs_of(size, self._policy) for size in batch.predicted)
-            if place.spread:
-                outputs = max(place.spread, math.ceil(predicted / self._policy.target_file_size))
+            if partition_group.target_partitions:
+                outputs = max(partition_group.target_partitions, math.ceil(predicted / self._policy.target_file_size))
             if outputs >= len(inside) and not files.touched[inside].any() and not enough:
                 continue
             removed = np.zeros(0, np.int64)
             if staying is not None:
                 removed = files.deletes_of(files.origin[inside])
                 removed = np.setdiff1d(removed, staying) if len(staying) else removed
-                staying = np.concatenate([staying, removed])  # of groups that share a delete, one is told its gain
-            found.append(
+                staying = np.concatenate([staying, removed])  # of groups that share a delete, one gets its gain
+            groups.append(
                 Group(
                     units=batch.units,
                     merged=batch.predicted if ratio != 1.0 else [None] * len(batch.units),
@@ -98,17 +100,26 @@ class Grouping:
                     files=len(inside),
                     bytes=int(files.size[inside].sum()),
                     outputs=outputs,
-                    chosen=self._chosen(place, files, inside, copied, units=len(batch.units), outputs=outputs),
+                    chosen=self._chosen(
+                        partition_group, files, inside, copied, units=len(batch.units), outputs=outputs
+                    ),
                     gain=_gain(files, inside, removed, outputs=outputs, idle=idle),
                 )
             )
-        return found
+        return groups
 
     def _batches(
-        self, place: Place, files: FileColumns, taken: Ints, merged: Ints, ratio: float, *, enough: bool
+        self,
+        partition_group: PartitionGroup,
+        files: FileColumns,
+        taken: Ints,
+        merged: Ints,
+        ratio: float,
+        *,
+        enough: bool,
     ) -> Iterator[_Batch]:
         """The units of each group."""
-        if place.spread:
+        if partition_group.target_partitions:
             # cut only where a group may not be larger: every further group leaves one more small file in each partition
             by_age = taken[np.argsort(files.number[taken], kind="stable")]
             for some in _cut(files.size[by_age].tolist(), [1] * len(by_age), self._policy):
@@ -129,29 +140,31 @@ class Grouping:
         for some in _cut(sizes, lengths, self._policy):
             yield _Batch(units[some], flat[begins[some.start] : begins[some.stop]], predicted[some])
 
-    def _merged(self, place: Place, files: FileColumns, taken: Ints, copied: Ints) -> tuple[float, Ints]:
+    def _merged(
+        self, partition_group: PartitionGroup, files: FileColumns, taken: Ints, copied: Ints
+    ) -> tuple[float, Ints]:
         """How far files shrink at most, and bytes of each one's share of an output, by the method that is likely to
         rewrite them. What a run of ours wrote does not shrink once more."""
         if not self._learned:
             return 1.0, files.size
-        method = self._chosen(place, files, taken, copied, units=1).method
-        ratio = trusted(self._rates.ratio(method), self._policy)
+        method = self._chosen(partition_group, files, taken, copied, units=1).method
+        ratio = trusted_ratio(self._rates.ratio(method), self._policy)
         if ratio == 1.0:
             return 1.0, files.size
-        kept = np.zeros_like(copied) if method is Method.SPARK else copied
+        kept = copied if METHODS[method].copies else np.zeros_like(copied)
         shrunk = kept + np.ceil((files.size - kept) * ratio).astype(np.int64)
         return ratio, np.where(np.isin(files.number, self._own), files.size, shrunk)
 
     def _chosen(
         self,
-        place: Place,
+        partition_group: PartitionGroup,
         files: FileColumns,
         some: Ints,
         copied: Ints,
         *,
         units: int,
         outputs: int | None = None,
-    ) -> Chosen:
+    ) -> MethodChoice:
         """How some files are rewritten best, and what that costs."""
         size, kept = int(files.size[some].sum()), int(copied[some].sum())
         return cheapest(
@@ -159,7 +172,7 @@ class Grouping:
             self._policy,
             self._rates,
             self._prices,
-            against=self._against[place.spread > 0] or _odd(place, files.format[some]),
+            against=self._against[partition_group.target_partitions > 0] or _odd(partition_group, files.format[some]),
             files=len(some),
             units=units,
             copied=kept,
@@ -168,11 +181,11 @@ class Grouping:
         )
 
 
-def prospect_of(place: Place, choice: Choice, groups: Sequence[Group]) -> Prospect:
-    """All groups of a place together."""
-    return Prospect(
-        place=place,
-        choice=choice,
+def candidate_of(partition_group: PartitionGroup, selection: Selection, groups: Sequence[Group]) -> Candidate:
+    """All groups of a partition group together."""
+    return Candidate(
+        partition_group=partition_group,
+        selection=selection,
         files=sum(group.files for group in groups),
         bytes=sum(group.bytes for group in groups),
         outputs=sum(group.outputs for group in groups),
@@ -191,11 +204,11 @@ def _gain(files: FileColumns, inside: Ints, removed: Ints, *, outputs: int, idle
     )
 
 
-def _odd(place: Place, formats: Ints) -> str | None:
-    """Why files of a place cannot be assembled; null if they can."""
+def _odd(partition_group: PartitionGroup, formats: Ints) -> str | None:
+    """Why files of a partition group cannot be assembled; `None` if they can."""
     if formats.any():
         return f"some files are {sorted(FORMATS[at] for at in np.unique(formats[formats > 0]).tolist())[0]}"
-    if any(is_odd(value) for _, partition in place.keys for value in partition):
+    if any(is_odd(value) for _, partition in partition_group.keys for value in partition):
         return "a partition value is NaN, infinite or minus zero"
     return None
 

@@ -4,20 +4,20 @@ from dataclasses import dataclass
 
 from pydantic_core import from_json
 
-from icepact.model.plan import Cost, Method
-from icepact.model.policy import MethodWish, Policy
+from icepact.economics.speeds import Rates, Workload
+from icepact.model.formatting import format_seconds, format_size
+from icepact.model.methods import METHODS, Method
+from icepact.model.plan import Cost
+from icepact.model.policy import MethodOption, Policy
 from icepact.model.prices import Prices
-from icepact.model.rates import Effort, Rates
 from icepact.model.schema import primitive_types
-from icepact.model.sizes import format_size
-from icepact.model.table import Pinned
-from icepact.model.words import seconds
+from icepact.model.snapshot import PinnedSnapshot
 
 _NOT_WRITTEN = ("variant", "geometry", "geography", "unknown", "timestamp_ns", "timestamptz_ns", "time")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Chosen:
+class MethodChoice:
     """A method, what it is predicted to cost, and why it was chosen."""
 
     method: Method
@@ -26,7 +26,7 @@ class Chosen:
 
 
 def cheapest(
-    pin: Pinned,
+    pin: PinnedSnapshot,
     policy: Policy,
     rates: Rates,
     prices: Prices,
@@ -37,7 +37,7 @@ def cheapest(
     copied: int,
     encoded: int,
     outputs: int | None = None,
-) -> Chosen:
+) -> MethodChoice:
     """The cheapest method that is allowed; what the user asked for comes first. `against` says why row groups cannot be
     assembled."""
     costs = {
@@ -53,20 +53,23 @@ def cheapest(
         )
         for method in Method
     }
+    by_seconds = sorted(Method, key=lambda method: costs[method].seconds.likely)
     if against is not None:
-        return Chosen(method=Method.SPARK, cost=costs[Method.SPARK], reason=against)
-    if policy.method is MethodWish.AUTO and pin.sort_order != "unsorted":
+        able = next(method for method in by_seconds if METHODS[method].every_table)
+        return MethodChoice(method=able, cost=costs[able], reason=against)
+    if policy.method is MethodOption.AUTO and pin.sort_order != "unsorted":
+        sorting = next(method for method in by_seconds if METHODS[method].keeps_order)
         reason = "the table has a sort order, and this method keeps outputs sorted"
-        return Chosen(method=Method.SPARK, cost=costs[Method.SPARK], reason=reason)
-    if policy.method is not MethodWish.AUTO:
+        return MethodChoice(method=sorting, cost=costs[sorting], reason=reason)
+    if policy.method is not MethodOption.AUTO:
         asked = Method(policy.method.value)
-        return Chosen(method=asked, cost=costs[asked], reason="as asked")
-    best = min(Method, key=lambda method: (costs[method].seconds, list(Method).index(method)))
-    other = next(method for method in Method if method is not best)
-    reason = f"about {seconds(costs[best].seconds)} of work, {seconds(costs[other].seconds)} by {other}"
+        return MethodChoice(method=asked, cost=costs[asked], reason="as asked")
+    best, other, *_ = by_seconds
+    took, instead = (format_seconds(costs[method].seconds.likely) for method in (best, other))
+    reason = f"about {took} of work, {instead} by {other}"
     if costs[best].copied_bytes:
         reason += f"; {format_size(costs[best].copied_bytes)} can be copied"
-    return Chosen(method=best, cost=costs[best], reason=reason)
+    return MethodChoice(method=best, cost=costs[best], reason=reason)
 
 
 def cost_of(
@@ -84,33 +87,28 @@ def cost_of(
 
     `outputs` are as many as units, if they are not given. Prices are those for the table (`Prices.for_table`).
     """
-    if method is Method.SPARK:  # it copies nothing
+    if not METHODS[method].copies:
         copied, encoded = 0, copied + encoded
-    effort = Effort(units=units, files=files, copied=copied, encoded=encoded)
-    work = rates.seconds(method, effort)
+    workload = Workload(units=units, files=files, copied=copied, encoded=encoded)
+    work = rates.seconds(method, workload)
     reads, writes = rates.requests(method, files=files, outputs=units if outputs is None else outputs)
     asked, kept = prices.requests(reads=reads, writes=writes), prices.storage(copied + encoded)
-    compute = prices.compute(work.seconds)
     return Cost(
-        seconds=round(work.seconds, 3),
-        baseline_seconds=round(rates.baseline(method, effort), 3),
+        seconds=work.rounded(3),
+        baseline_seconds=round(rates.baseline(method, workload), 3),
         copied_bytes=copied,
         encoded_bytes=encoded,
         requests=reads + writes,
         write_requests=writes,
-        seconds_low=round(work.low, 3),
-        seconds_high=round(work.high, 3),
-        compute_money=round(compute, 9),
+        compute_money=round(prices.compute(work.likely), 9),
         request_money=round(asked, 9),
         storage_money=round(kept, 9),
-        money=round(compute + asked + kept, 9),
-        money_low=round(prices.compute(work.low) + asked + kept, 9),
-        money_high=round(prices.compute(work.high) + asked + kept, 9),
+        money=work.each(lambda seconds: round(prices.compute(seconds) + asked + kept, 9)),
     )
 
 
-def why_not_assembled(pin: Pinned, *, regroup: bool) -> str | None:
-    """Why no row groups of this table can be assembled; null if they can."""
+def why_not_assembled(pin: PinnedSnapshot, *, regroup: bool) -> str | None:
+    """Why no row groups of this table can be assembled; `None` if they can."""
     if regroup:
         return "rows of old partition specs are sorted into other partitions"
     wanted = pin.properties.get("write.format.default", "parquet").lower()

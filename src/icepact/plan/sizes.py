@@ -5,13 +5,14 @@ from collections.abc import Iterator, Sequence
 from icepact.model.histogram import Histogram
 from icepact.model.plan import RewriteFiles
 from icepact.model.policy import Policy
-from icepact.plan.packing import outputs_of
+from icepact.plan.pack import outputs_of
+from icepact.stats.histogram import histogram_of
 
 
 def sizes_after(before: Histogram, steps: Sequence[RewriteFiles], policy: Policy) -> Histogram:
     """The sizes of files that stay, and of those that are predicted."""
-    gone = Histogram.of(f.size for step in steps for unit in step.units for f in unit.files)
-    return before.changed(gone=gone, new=Histogram.of(s for step in steps for s in _outputs(step, policy)))
+    gone = histogram_of(f.size for step in steps for unit in step.units for f in unit.files)
+    return before.changed(gone=gone, new=histogram_of(s for step in steps for s in _outputs(step, policy)))
 
 
 def _outputs(step: RewriteFiles, policy: Policy) -> Iterator[int]:

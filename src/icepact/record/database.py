@@ -18,15 +18,14 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
-from icepact.model.errors import BadInput
-from icepact.model.room import FULL, is_full
+from icepact.model.errors import FULL, BadInput, is_full
 from icepact.record.tables import METADATA
 
 SCHEMA_VERSION = "0005"
 """The newest migration; a test holds it against the folder."""
 _ONLY_READING = "icepact_only_reading"
-_AT_ONCE = 500
-"""Names in one statement: databases take only so many."""
+_MAX_NAMES = 500
+"""Parameters of one statement: databases take only so many."""
 _TIMEOUTS = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
@@ -35,14 +34,14 @@ _TIMEOUTS = {
     "tcp_user_timeout": 30_000,
 }
 """For PostgreSQL, unless the address says otherwise: a server that does not answer must not keep a run for ever."""
-_PATIENCE = "SET LOCAL statement_timeout = 60000; SET LOCAL lock_timeout = 30000"
-"""The same for each transaction; poolers do not take it as an option of the connection."""
+_TRANSACTION_TIMEOUTS = "SET LOCAL statement_timeout = 60000; SET LOCAL lock_timeout = 30000"
+"""Timeouts of each transaction; poolers do not take them as an option of the connection."""
 
 
-_HINDERED = ("disk i/o error", "unable to open database file", "readonly database", "read-only")
-_ROOM = 64 * 1024
-"""Bytes: SQLite does not always say that it is for want of room."""
-_COMPARED_EVERY = 600.0
+_CANNOT_WRITE = ("disk i/o error", "unable to open database file", "readonly database", "read-only")
+_LEAST_FREE_BYTES = 64 * 1024
+"""With less, the disk is taken for full: SQLite does not always say that it is for want of room."""
+_CLOCK_CHECK_SECONDS = 600.0
 """Seconds after which our clock is compared with the server's again."""
 
 
@@ -56,12 +55,12 @@ class Database:
     def __init__(self, url: str, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._clock = clock
         self._offset = timedelta()
-        """By which the clock of a database server is ahead of ours."""
-        self._compared_at = float("-inf")
+        """How far the clock of the database server is ahead of ours."""
+        self._clock_checked_at = float("-inf")
         self._lock = Lock()
         self._ready = False
-        self._copied: tuple[list[tuple[str, int, int]], Database] | None = None
-        """A copy to read from, and of which state of the file."""
+        self._readable_copy: tuple[list[tuple[str, int, int]], Database] | None = None
+        """State of the file when it was copied, and the copy to read from."""
         try:
             self._url = make_url(url)
         except ArgumentError:
@@ -70,11 +69,11 @@ class Database:
             self._url = self._url.set(drivername="postgresql+psycopg")
         self._made: Engine | None = None
         in_memory = self._url.get_backend_name() == "sqlite" and not self._url.database
-        self._in_turn: AbstractContextManager[Any] = Lock() if in_memory else nullcontext()
-        """Memory is one connection for all threads."""
+        self._memory_lock: AbstractContextManager[Any] = Lock() if in_memory else nullcontext()
+        """A database in memory is one connection for all threads."""
 
     def close(self) -> None:
-        """Let go of all connections; the store can be used again."""
+        """Close all connections; the store can be used again."""
         with self._lock:
             if self._made is not None:
                 self._made.dispose()
@@ -82,7 +81,7 @@ class Database:
     def now(self) -> datetime:
         """The time, by the clock of the database server if there is one: all who share it go by the same."""
         if self._clock is utc_now and self._url.get_backend_name() != "sqlite":
-            if time.monotonic() - self._compared_at > _COMPARED_EVERY:
+            if time.monotonic() - self._clock_checked_at > _CLOCK_CHECK_SECONDS:
                 self._compare_clocks()
             return self._clock() + self._offset
         return self._clock()
@@ -90,9 +89,9 @@ class Database:
     def _compare_clocks(self) -> None:
         with self._guarded(), self._engine.connect() as connection:
             before = self._clock()
-            told: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
-            self._offset = told - (before + (self._clock() - before) / 2)
-        self._compared_at = time.monotonic()
+            server_time: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+            self._offset = server_time - (before + (self._clock() - before) / 2)
+        self._clock_checked_at = time.monotonic()
 
     # -- connecting -------------------------------------------------------------------------------
 
@@ -101,14 +100,14 @@ class Database:
         with self._guarded():
             if not self._ready:
                 self._prepare()
-            with self._in_turn, self._engine.connect() as connection:
+            with self._memory_lock, self._engine.connect() as connection:
                 connection = connection.execution_options(**{_ONLY_READING: only_reading})
                 with connection.begin():
                     yield connection
 
     @contextmanager
     def _reading(self) -> Iterator[Connection | None]:
-        """A connection; null if there is nothing to read yet."""
+        """A connection; `None` if there is nothing to read yet."""
         file = self._file
         if file is not None and not file.is_file():
             yield None
@@ -123,9 +122,9 @@ class Database:
         try:
             self._prepare()
         except OperationalError as error:
-            return not _is_hindered(str(error.orig))
+            return not _cannot_write(str(error.orig))
         except (OSError, SQLAlchemyError, ImportError):
-            return True  # told to whoever uses it
+            return True  # whoever uses it will see
         return True
 
     def _copy(self) -> "Database":
@@ -133,14 +132,14 @@ class Database:
         assert self._file is not None
         files = [path for path in (self._file, Path(f"{self._file}-wal")) if path.is_file()]
         state = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-        if self._copied is None or self._copied[0] != state:
+        if self._readable_copy is None or self._readable_copy[0] != state:
             with self._guarded():
                 folder = Path(mkdtemp(prefix="icepact-"))
                 weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
                 for path in files:
                     shutil.copy2(path, folder)
-            self._copied = state, Database(f"sqlite:///{folder / self._file.name}", clock=self._clock)
-        return self._copied[1]
+            self._readable_copy = state, Database(f"sqlite:///{folder / self._file.name}", clock=self._clock)
+        return self._readable_copy[1]
 
     @property
     def _file(self) -> Path | None:
@@ -151,7 +150,11 @@ class Database:
     def _engine(self) -> Engine:
         with self._lock:
             if self._made is None:
-                url = _as_it_lies(self._file) if self._file is not None and _kept_from_us(self._file) else self._url
+                url = (
+                    _immutable_url(self._file)
+                    if self._file is not None and _in_read_only_folder(self._file)
+                    else self._url
+                )
                 self._made = _engine(url, in_memory=url.get_backend_name() == "sqlite" and not self._file)
             return self._made
 
@@ -169,8 +172,10 @@ class Database:
         self._ready = True
 
     def _secrets(self) -> list[str]:
-        """What must not be told of the address."""
-        values = [value for told in self._url.query.values() for value in ([told] if isinstance(told, str) else told)]
+        """Parts of the address that no message may contain."""
+        values = [
+            value for option in self._url.query.values() for value in ([option] if isinstance(option, str) else option)
+        ]
         return [text for text in (str(self._url.password or ""), *values) if len(text) > 3]
 
     @contextmanager
@@ -193,21 +198,21 @@ class Database:
             raise BadInput(f"the run history {where} cannot be used ({why}): {hint}") from None
 
 
-def _is_hindered(why: str) -> bool:
+def _cannot_write(why: str) -> bool:
     """Whether SQLite could not write what it needs for reading."""
-    return is_full(why) or any(word in why.lower() for word in _HINDERED)
+    return is_full(why) or any(word in why.lower() for word in _CANNOT_WRITE)
 
 
 def _has_no_room(folder: Path) -> bool:
     try:
-        return shutil.disk_usage(folder).free < _ROOM
+        return shutil.disk_usage(folder).free < _LEAST_FREE_BYTES
     except OSError:
         return False
 
 
 def batches(names: Sequence[str]) -> Iterator[list[str]]:
-    for at in range(0, len(names), _AT_ONCE):
-        yield list(names[at : at + _AT_ONCE])
+    for at in range(0, len(names), _MAX_NAMES):
+        yield list(names[at : at + _MAX_NAMES])
 
 
 def _is_new(connection: Connection) -> bool:
@@ -229,14 +234,14 @@ def _is_current(connection: Connection) -> bool:
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == SCHEMA_VERSION
 
 
-def _kept_from_us(file: Path) -> bool:
+def _in_read_only_folder(file: Path) -> bool:
     """Whether nothing can be written beside a file that nobody has open: SQLite wants to, even to read it."""
     folder, log = file.parent, file.with_name(f"{file.name}-wal")
     return file.is_file() and not os.access(folder, os.W_OK) and not log.exists()
 
 
-def _as_it_lies(file: Path) -> URL:
-    """The address of a file that is only read."""
+def _immutable_url(file: Path) -> URL:
+    """The address of a file that SQLite must take as it is, and only read."""
     query = {"mode": "ro", "immutable": "1", "uri": "true"}
     return URL.create("sqlite", database=file.absolute().as_uri(), query=query)
 
@@ -247,8 +252,8 @@ def _engine(url: Any, *, in_memory: bool) -> Engine:
         engine = create_engine(url, pool_pre_ping=True, connect_args=chosen)
 
         @event.listens_for(engine, "begin")
-        def _with_patience(connection: Connection) -> None:
-            connection.exec_driver_sql(_PATIENCE)
+        def _limit_waiting(connection: Connection) -> None:
+            connection.exec_driver_sql(_TRANSACTION_TIMEOUTS)
 
         return engine
     arguments = {"timeout": 30, "check_same_thread": False}

@@ -2,15 +2,17 @@
 
 from datetime import datetime
 
-from icepact.model.run import RunRecord, Status
-from icepact.record.store import RecordStore
+from icepact.model.run import RunRecord
+from icepact.model.status import Status
+from icepact.record.process import is_gone
+from icepact.record.store import LeaseStore, RunsAndLeases
 
 
-def dead(record: RunRecord, store: RecordStore, now: datetime | None = None) -> str | None:
-    """Why nobody works on an open run any more; null if somebody may."""
+def dead(record: RunRecord, store: LeaseStore, now: datetime | None = None) -> str | None:
+    """Why nobody works on an open run any more; `None` if somebody may."""
     if record.status is Status.UNKNOWN:
         return "it ended without knowing whether its last commit landed"
-    if record.owner is not None and record.owner.gone:
+    if record.owner is not None and is_gone(record.owner):
         return f"{record.owner} is gone"
     lease = store.lease(record.uuid)
     if lease is None or lease.run_id != record.run_id:
@@ -20,7 +22,7 @@ def dead(record: RunRecord, store: RecordStore, now: datetime | None = None) -> 
     return None
 
 
-def resumable_run(store: RecordStore, catalog: str, table: str) -> RunRecord | None:
+def resumable_run(store: RunsAndLeases, catalog: str, table: str) -> RunRecord | None:
     """The newest run on a table that died and can be carried on with; the clean-up ends those that were cancelled."""
     for record in store.runs(catalog=catalog, table=table, open_only=True):
         if record.status is Status.FENCED or record.cancel_asked:

@@ -19,20 +19,10 @@ from sqlalchemy import (
 
 from icepact.model.errors import RunLost, TableBusy
 from icepact.model.outcome import Outcome
-from icepact.model.run import (
-    TRANSITIONS,
-    Attempt,
-    Checkpoint,
-    Claim,
-    Failure,
-    Landed,
-    Lease,
-    Owner,
-    RunRecord,
-    Status,
-)
+from icepact.model.run import Attempt, Checkpoint, Claim, CommittedBatch, Failure, Lease, Owner, RunRecord
+from icepact.model.status import TRANSITIONS, Status
 from icepact.record.database import batches, insert_if_absent, utc_now
-from icepact.record.sql_counted import Counted
+from icepact.record.sql_stats import SqlStats
 from icepact.record.tables import CHECKPOINTS, FAILURES, LEASES, RUNS
 
 _ENDED = [status.value for status in Status if not status.open]
@@ -41,7 +31,7 @@ _RUN_COLUMNS = [column for column in RUNS.c if column.name != "plan"]
 _LEAN_COLUMNS = [column for column in _RUN_COLUMNS if column.name != "outcome"]
 
 
-class SqlStore(Counted):
+class SqlStore(SqlStats):
     """Runs in a database; what is missing there is made on the first write."""
 
     @classmethod
@@ -95,7 +85,7 @@ class SqlStore(Counted):
         to: Status,
         *,
         attempts: Sequence[Attempt] | None = None,
-        landed: Sequence[Landed] | None = None,
+        landed: Sequence[CommittedBatch] | None = None,
     ) -> None:
         """Go on to another state."""
         with self._writing() as connection:
@@ -109,7 +99,7 @@ class SqlStore(Counted):
             self._change(connection, claim, to, values)
 
     def finish(
-        self, claim: Claim, outcome: Outcome, *, landed: Sequence[Landed] = (), attempts: Sequence[Attempt] = ()
+        self, claim: Claim, outcome: Outcome, *, landed: Sequence[CommittedBatch] = (), attempts: Sequence[Attempt] = ()
     ) -> None:
         """Record how a run ended."""
         with self._writing() as connection:
@@ -125,13 +115,13 @@ class SqlStore(Counted):
                 },
             )
 
-    def settled(self, record: RunRecord, *, attempts: Sequence[Attempt], landed: Sequence[Landed]) -> None:
-        """What became of attempts of a run that has ended."""
+    def reconciled(self, record: RunRecord, *, attempts: Sequence[Attempt], landed: Sequence[CommittedBatch]) -> None:
+        """Record what became of attempts of a run that has ended."""
         with self._writing() as connection:
             self._compare(connection, record)
-            told = json.dumps([asdict(one) for one in [*record.landed, *landed]])
+            document = json.dumps([asdict(one) for one in [*record.landed, *landed]])
             change = update(RUNS).where(RUNS.c.run_id == record.run_id)
-            connection.execute(change.values(attempt=_attempts_document(attempts), landed=told))
+            connection.execute(change.values(attempt=_attempts_document(attempts), landed=document))
 
     def _compare(self, connection: Connection, record: RunRecord) -> None:
         """RunLost unless a run is as it was: the same status may by now stand for another attempt."""
@@ -200,8 +190,8 @@ class SqlStore(Counted):
     def plan(self, run_id: str) -> bytes:
         """What a run began with."""
         with self._reading() as connection:
-            found = connection and connection.execute(select(RUNS.c.plan).where(RUNS.c.run_id == run_id)).scalar()
-        return zlib.decompress(found) if found else b""
+            plan = connection and connection.execute(select(RUNS.c.plan).where(RUNS.c.run_id == run_id)).scalar()
+        return zlib.decompress(plan) if plan else b""
 
     def ask_to_cancel(self, run_id: str) -> bool:
         """Ask whoever works on a run to stop."""
@@ -266,7 +256,7 @@ class SqlStore(Counted):
     # -- leases -----------------------------------------------------------------------------------
 
     def acquire(self, key: str, run_id: str, owner: Owner, *, seconds: float, over: Lease | None = None) -> Lease:
-        """Hold a table."""
+        """Acquire the lease on a table."""
         now = self.now()
         with self._writing() as connection:
             nobody = {"run_id": "", "owner": "", "token": 0, "held": False, "since": now, "expires_at": now}
@@ -292,7 +282,7 @@ class SqlStore(Counted):
         return lease
 
     def renew(self, lease: Lease, *, seconds: float) -> Lease | None:
-        """Hold on."""
+        """Renew a lease."""
         until = self.now() + timedelta(seconds=seconds)
         with self._writing() as connection:
             changed = connection.execute(
@@ -305,7 +295,7 @@ class SqlStore(Counted):
         return Lease(**{**{name: getattr(lease, name) for name in Lease.__slots__}, "expires_at": until})
 
     def release(self, lease: Lease) -> None:
-        """Let go; the row stays, because tokens must grow."""
+        """Release a lease; the row stays, because tokens must grow."""
         with self._writing() as connection:
             connection.execute(
                 update(LEASES).where(LEASES.c.key == lease.key, LEASES.c.token == lease.token).values(held=False)
@@ -322,19 +312,19 @@ class SqlStore(Counted):
     def failed(self, uuid: str, failure: Failure) -> None:
         """A group failed once more."""
         mine = (FAILURES.c.uuid == uuid) & (FAILURES.c.signature == failure.signature)
-        told = {name: value for name, value in asdict(failure).items() if name != "count"}
+        values = {name: value for name, value in asdict(failure).items() if name != "count"}
         with self._writing() as connection:
-            insert_if_absent(connection, FAILURES, {"uuid": uuid, "count": 0, **told})
-            connection.execute(update(FAILURES).where(mine).values(count=FAILURES.c.count + 1, **told))
+            insert_if_absent(connection, FAILURES, {"uuid": uuid, "count": 0, **values})
+            connection.execute(update(FAILURES).where(mine).values(count=FAILURES.c.count + 1, **values))
 
     def failures(self, uuid: str) -> Sequence[Failure]:
-        """Groups of a table that failed and have not been forgiven."""
+        """Groups of a table that failed, and whose failures are not forgotten."""
         wanted = select(*(FAILURES.c[name] for name in Failure.__slots__)).where(FAILURES.c.uuid == uuid)
         with self._reading() as connection:
             rows = connection.execute(wanted.order_by(FAILURES.c.signature)).all() if connection else []
         return [Failure(**row._mapping) for row in rows]
 
-    def forgive(self, uuid: str, signatures: Sequence[str] | None = None) -> int:
+    def forget_failures(self, uuid: str, signatures: Sequence[str] | None = None) -> int:
         """Forget failures."""
         mine = delete(FAILURES).where(FAILURES.c.uuid == uuid)
         unwanted = (
@@ -362,21 +352,21 @@ def _stamp(value: object) -> str:
     return value.astimezone(UTC).isoformat()
 
 
-def _owner(told: str | None) -> Owner | None:
-    return _known(Owner, json.loads(told)) if told else None
+def _owner(document: str | None) -> Owner | None:
+    return _known(Owner, json.loads(document)) if document else None
 
 
 def _attempts(row: Mapping[Any, Any]) -> tuple[Attempt, ...]:
-    """Once there was one at most, not in a list, and made by the owner."""
-    told = json.loads(row["attempt"]) if row["attempt"] else []
-    if isinstance(told, list):
-        return tuple(map(_attempt, told))
+    """All attempts of a run. Older versions recorded one at most, not in a list, and made by the owner."""
+    document = json.loads(row["attempt"]) if row["attempt"] else []
+    if isinstance(document, list):
+        return tuple(map(_attempt, document))
     ended = row["status"] == Status.UNKNOWN.value
-    return (replace(_attempt(told), maker=_owner(row["owner"]), ended=ended),)
+    return (replace(_attempt(document), maker=_owner(row["owner"]), ended=ended),)
 
 
-def _attempt(told: Mapping[str, Any]) -> Attempt:
-    values = dict(told)
+def _attempt(document: Mapping[str, Any]) -> Attempt:
+    values = dict(document)
     for name in ("started_at", "until"):
         if values.get(name):
             values[name] = datetime.fromisoformat(values[name])
@@ -386,13 +376,13 @@ def _attempt(told: Mapping[str, Any]) -> Attempt:
     return attempt
 
 
-def _all_landed(document: str) -> tuple[Landed, ...]:
-    return tuple(_known(Landed, told) for told in json.loads(document))
+def _all_landed(document: str) -> tuple[CommittedBatch, ...]:
+    return tuple(_known(CommittedBatch, batch) for batch in json.loads(document))
 
 
-def _known(kind: type[Any], told: Mapping[str, Any]) -> Any:
-    """What a document says, without what a newer version may have added to it."""
-    return kind(**{name: told[name] for name in kind.__slots__ if name in told})
+def _known(kind: type[Any], document: Mapping[str, Any]) -> Any:
+    """A value from a document, without fields that a newer version may have added to it."""
+    return kind(**{name: document[name] for name in kind.__slots__ if name in document})
 
 
 def _lease(row: Mapping[Any, Any]) -> Lease:
@@ -410,7 +400,7 @@ def _record(row: Mapping[Any, Any]) -> RunRecord:
         status=Status(row["status"]),
         started_at=row["started_at"],
         finished_at=row["finished_at"],
-        outcome=json.loads(row["outcome"]) if row.get("outcome") else None,
+        outcome=Outcome.from_json(row["outcome"]) if row.get("outcome") else None,
         uuid=row["uuid"],
         owner=_owner(row["owner"]),
         epoch=row["epoch"],

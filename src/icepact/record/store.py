@@ -1,21 +1,16 @@
-"""What every record store does. One behaviour suite in the tests runs over all of them."""
+"""The interfaces of a record store, one for each job. One behaviour suite in the tests runs over all stores."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from icepact.model.outcome import Outcome
-from icepact.model.run import Attempt, Checkpoint, Claim, Failure, Landed, Lease, Owner, RunRecord, Status
+from icepact.model.run import Attempt, Checkpoint, Claim, CommittedBatch, Failure, Lease, Owner, RunRecord
+from icepact.model.status import Status
 
 
-class RecordStore(Protocol):
-    """Remembers runs."""
-
-    def now(self) -> datetime:
-        """The time, by a clock that is the same for all who share the store."""
-        ...
-
-    # -- runs -------------------------------------------------------------------------------------
+class RunStore(Protocol):
+    """Store of runs: their states and plans, how they ended, and checkpoints of their finished units."""
 
     def begin(self, record: RunRecord, plan: bytes = b"") -> Claim:
         """Record the intent, before the first byte is written."""
@@ -31,28 +26,28 @@ class RecordStore(Protocol):
         to: Status,
         *,
         attempts: Sequence[Attempt] | None = None,
-        landed: Sequence[Landed] | None = None,
+        landed: Sequence[CommittedBatch] | None = None,
     ) -> None:
         """Go on to another state; RunLost if somebody took the run over, or if it cannot go there from where it is.
 
-        `attempts` are all whose end is not known, and `landed` all commits of the run, from now on; null leaves them as
-        they are.
+        `attempts` are all whose end is not known, and `landed` all commits of the run, from now on; `None` leaves them
+        as they are.
         """
         ...
 
     def finish(
-        self, claim: Claim, outcome: Outcome, *, landed: Sequence[Landed] = (), attempts: Sequence[Attempt] = ()
+        self, claim: Claim, outcome: Outcome, *, landed: Sequence[CommittedBatch] = (), attempts: Sequence[Attempt] = ()
     ) -> None:
         """Record how a run ended, with all its commits, and the attempts whose end nobody knows; RunLost if somebody
         took it over."""
         ...
 
-    def settled(self, record: RunRecord, *, attempts: Sequence[Attempt], landed: Sequence[Landed]) -> None:
-        """What became of attempts of a run that has ended; RunLost if the run is not as the record says any more."""
+    def reconciled(self, record: RunRecord, *, attempts: Sequence[Attempt], landed: Sequence[CommittedBatch]) -> None:
+        """Record the fate of attempts of a run that has ended; RunLost if it is not as the record says any more."""
         ...
 
     def run(self, run_id: str) -> RunRecord | None:
-        """One run; null if there is none of that name."""
+        """One run; `None` if there is none of that id."""
         ...
 
     def runs(
@@ -89,8 +84,6 @@ class RecordStore(Protocol):
         """Runs on a table, and what was forgotten about it, are recorded under another name of its catalog."""
         ...
 
-    # -- checkpoints ------------------------------------------------------------------------------
-
     def checkpoint(self, claim: Claim, units: Sequence[Checkpoint]) -> None:
         """Remember finished units; RunLost if somebody took the run over."""
         ...
@@ -103,68 +96,89 @@ class RecordStore(Protocol):
         """Drop plans and checkpoints of runs that ended before a moment; returns of how many runs."""
         ...
 
-    # -- leases -----------------------------------------------------------------------------------
+
+class LeaseStore(Protocol):
+    """Store of leases on tables, and the clock that they go by."""
+
+    def now(self) -> datetime:
+        """The time, by a clock that is the same for all who share the store."""
+        ...
 
     def acquire(self, key: str, run_id: str, owner: Owner, *, seconds: float, over: Lease | None = None) -> Lease:
-        """Hold a table, if nobody does or what somebody held has expired; TableBusy otherwise.
+        """Acquire the lease on a table, if nobody holds it or the lease has expired; TableBusy otherwise.
 
-        `over` is a lease that is known to be dead.
+        `over` is a lease whose holder is known to be dead.
         """
         ...
 
     def renew(self, lease: Lease, *, seconds: float) -> Lease | None:
-        """Hold on; null if somebody else holds it by now."""
+        """Renew a lease; `None` if somebody else holds the table by now."""
         ...
 
     def release(self, lease: Lease) -> None:
-        """Let go; no error if somebody else holds it by now."""
+        """Release a lease; no error if somebody else holds the table by now."""
         ...
 
     def lease(self, key: str) -> Lease | None:
-        """Who holds a table, expired or not; null if nobody does."""
+        """The lease on a table, expired or not; `None` if nobody holds it."""
         ...
 
-    # -- what was learned -------------------------------------------------------------------------
 
-    def forget_lessons(self, catalog: str, table: str) -> None:
-        """From now on, only what later runs teach about a table counts."""
-        ...
-
-    def lessons_since(self, catalog: str, table: str) -> datetime | None:
-        """Since when what runs teach about a table counts; null if that was never forgotten."""
-        ...
-
-    # -- what keeps failing -----------------------------------------------------------------------
+class FailureStore(Protocol):
+    """Store of what failed on tables."""
 
     def failed(self, uuid: str, failure: Failure) -> None:
         """A group of a table failed once more; the count that is given does not matter."""
         ...
 
     def failures(self, uuid: str) -> Sequence[Failure]:
-        """Groups of a table that failed and have not been forgiven."""
+        """Groups of a table that failed, and whose failures are not forgotten."""
         ...
 
-    def forgive(self, uuid: str, signatures: Sequence[str] | None = None) -> int:
+    def forget_failures(self, uuid: str, signatures: Sequence[str] | None = None) -> int:
         """Forget failures: of these groups, or of all; returns how many."""
         ...
 
-    # -- what was counted -------------------------------------------------------------------------
 
-    def sheets(self, paths: Sequence[str]) -> Mapping[str, bytes]:
-        """What is kept of these manifests."""
+class StatsStore(Protocol):
+    """Cache of manifest statistics."""
+
+    def stats_by_manifest(self, paths: Sequence[str]) -> Mapping[str, bytes]:
+        """Statistics of these manifests, as far as they are kept."""
         ...
 
-    def keep_sheets(self, uuid: str, sheets: Mapping[str, bytes], *, live: Collection[str], room: int) -> None:
-        """Keep what was counted in manifests of a table. What is not `live` any more goes a day later; if all that is
-        kept needs more room than that, in bytes, the oldest goes."""
+    def keep_manifest_stats(
+        self, uuid: str, stats_by_manifest: Mapping[str, bytes], *, live: Collection[str], room: int
+    ) -> None:
+        """Keep statistics of manifests of a table. Those of manifests that are not `live` any more go a day later; if
+        all that is kept needs more than `room` bytes, the oldest go."""
         ...
 
-    # -- clocks -----------------------------------------------------------------------------------
 
-    def clocks(self, uuid: str, branch: str) -> Mapping[str, Mapping[str, datetime]]:
-        """When each place of a table was last compacted, by tier."""
+class ClockStore(Protocol):
+    """Store of moments that the next plan goes by: when partition groups were last compacted, and since when lessons
+    count."""
+
+    def last_compacted(self, uuid: str, branch: str) -> Mapping[str, Mapping[str, datetime]]:
+        """When each partition group of a table was last compacted, by tier."""
         ...
 
-    def compacted(self, uuid: str, branch: str, tiers: Mapping[str, str], at: datetime) -> None:
-        """Places were compacted, each by a tier."""
+    def mark_compacted(self, uuid: str, branch: str, tiers: Mapping[str, str], at: datetime) -> None:
+        """Remember that partition groups were compacted, each by a tier."""
         ...
+
+    def forget_lessons(self, catalog: str, table: str) -> None:
+        """From now on, only what later runs teach about a table counts."""
+        ...
+
+    def lessons_since(self, catalog: str, table: str) -> datetime | None:
+        """Since when what runs teach about a table counts; `None` if that was never forgotten."""
+        ...
+
+
+class RunsAndLeases(RunStore, LeaseStore, Protocol):
+    """Runs, and who holds the tables that they work on: who knows both, knows whether a run is alive."""
+
+
+class RecordStore(RunsAndLeases, FailureStore, StatsStore, ClockStore, Protocol):
+    """All that is on record, in one store."""

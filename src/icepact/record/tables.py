@@ -20,7 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 
 
-class Moment(TypeDecorator[datetime]):
+class UtcTimestamp(TypeDecorator[datetime]):
     """A moment as ISO text in UTC: the same in every database, readable, and sorted by time."""
 
     impl = String(40)
@@ -47,8 +47,8 @@ RUNS = Table(
     Column("table_name", Text, nullable=False),
     Column("branch", Text, nullable=False),
     Column("status", Text, nullable=False),
-    Column("started_at", Moment, nullable=False),
-    Column("finished_at", Moment),
+    Column("started_at", UtcTimestamp, nullable=False),
+    Column("finished_at", UtcTimestamp),
     Column("outcome", Text),
     Column("uuid", Text, nullable=False, server_default=""),
     Column("owner", Text),
@@ -56,7 +56,7 @@ RUNS = Table(
     Column("attempt", Text),
     Column("landed", Text, nullable=False, server_default="[]"),
     Column("cancel_asked", Boolean, nullable=False, server_default=false()),
-    Column("swept_at", Moment),
+    Column("swept_at", UtcTimestamp),
     Column("folder", Text),
     Column("plan", LargeBinary),
     Index("runs_by_table", "catalog", "table_name", "started_at"),
@@ -78,8 +78,8 @@ LEASES = Table(
     Column("owner", Text, nullable=False),
     Column("token", Integer, nullable=False),
     Column("held", Boolean, nullable=False),
-    Column("since", Moment, nullable=False),
-    Column("expires_at", Moment, nullable=False),
+    Column("since", UtcTimestamp, nullable=False),
+    Column("expires_at", UtcTimestamp, nullable=False),
 )
 
 LESSONS = Table(
@@ -87,7 +87,7 @@ LESSONS = Table(
     METADATA,
     Column("catalog", Text, primary_key=True),
     Column("table_name", Text, primary_key=True),
-    Column("since", Moment, nullable=False),
+    Column("since", UtcTimestamp, nullable=False),
 )
 
 FAILURES = Table(
@@ -98,26 +98,28 @@ FAILURES = Table(
     Column("partition", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("count", Integer, nullable=False),
-    Column("last_at", Moment, nullable=False),
+    Column("last_at", UtcTimestamp, nullable=False),
 )
 
-SHEETS = Table(
+MANIFEST_STATS = Table(
     "sheets",
     METADATA,
     Column("path", Text, primary_key=True),
     Column("uuid", Text, nullable=False),
     Column("bytes", BigInteger, nullable=False),
-    Column("kept_at", Moment, nullable=False),
+    Column("kept_at", UtcTimestamp, nullable=False),
     Column("document", LargeBinary, nullable=False),
     Index("sheets_by_table", "uuid", "kept_at"),
 )
+"""Statistics of manifests, by the path of the manifest."""
 
-CLOCKS = Table(
+LAST_COMPACTED = Table(
     "clocks",
     METADATA,
     Column("uuid", Text, primary_key=True),
     Column("branch", Text, primary_key=True),
     Column("place", Text, primary_key=True),
     Column("tier", Text, primary_key=True),
-    Column("at", Moment, nullable=False),
+    Column("at", UtcTimestamp, nullable=False),
 )
+"""When partition groups, whose names are in `place`, were last compacted, by tier."""

@@ -6,7 +6,7 @@ from types import TracebackType
 
 from icepact.model.errors import Cancelled, IcepactError, TableBusy
 from icepact.model.run import Lease
-from icepact.record.store import RecordStore
+from icepact.record.store import RunsAndLeases
 
 LEASE_SECONDS = 120.0
 """A holder that is not heard of for so long is taken for dead."""
@@ -18,7 +18,7 @@ _LONGEST_BEAT = 2.0
 class Watch:
     """Renews a lease from a thread of its own. `check` raises once the lease is lost or the run was cancelled."""
 
-    def __init__(self, store: RecordStore, lease: Lease, *, seconds: float = LEASE_SECONDS) -> None:
+    def __init__(self, store: RunsAndLeases, lease: Lease, *, seconds: float = LEASE_SECONDS) -> None:
         self._store = store
         self._lease = lease
         self._seconds = seconds

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from icepact.iceberg.jvm import find_java, spark_home
+from icepact.iceberg.spark.jvm import find_java, spark_home
 from tests.support.servers.process import LOOPBACK, Server, ServerFailed, free_ports, serving
 
 WORKERS = 2

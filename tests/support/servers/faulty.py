@@ -191,7 +191,8 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"  # clients keep their connections
 
     def _serve(self) -> None:
-        proxy: Proxy = self.server.proxy  # type: ignore[attr-defined]
+        server: Any = self.server
+        proxy: Proxy = server.proxy
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         asked = Asked(method=self.command, path=self.path)
         fault = proxy.judge(asked)

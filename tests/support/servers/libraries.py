@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from icepact.iceberg.jars import JARS, cache_dir, ensure_jars
-from icepact.iceberg.jvm import find_java, spark_home
+from icepact.iceberg.spark.jars import JARS, cache_dir, ensure_jars
+from icepact.iceberg.spark.jvm import find_java, spark_home
 
 
 class Library(NamedTuple):

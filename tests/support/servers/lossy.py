@@ -11,6 +11,8 @@ from typing import Any
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
+from tests.support.java import jvm
+
 PREFIX = "jdbc:lossy:"
 """In place of `jdbc:` in a catalog's address."""
 REPEATED = ("08000", "08003", "08006", "08007", "40001", "transient", "timeout")
@@ -33,7 +35,7 @@ class Lossy:
         """May be changed at any time; asked from any thread."""
         self.faults: Counter[str] = Counter()
         """That were put in, by kind."""
-        self._java: Any = spark._jvm
+        self._java = jvm(spark)
         _compile(self._java, folder)
         ensure_callback_server_started(spark.sparkContext._gateway)
         self._java.lossy.Lossy.ruled(_Asked(self))

@@ -78,7 +78,7 @@ class VendingCatalog:
 @contextmanager
 def vending_catalog(behind: RestCatalog, handing: Handing) -> Iterator[VendingCatalog]:
     """A REST catalog with a token at its door; the same tables as behind it."""
-    server = ThreadingHTTPServer((LOOPBACK, 0), _Door)
+    server: Any = ThreadingHTTPServer((LOOPBACK, 0), _Door)
     catalog = VendingCatalog(
         uri=f"http://{LOOPBACK}:{server.server_port}",
         token=secrets.token_urlsafe(24),
@@ -86,7 +86,7 @@ def vending_catalog(behind: RestCatalog, handing: Handing) -> Iterator[VendingCa
         handing=handing,
         behind=behind,
     )
-    server.catalog = catalog  # type: ignore[attr-defined]
+    server.catalog = catalog
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
@@ -112,7 +112,8 @@ class _Door(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"  # clients keep their connections
 
     def _serve(self) -> None:
-        catalog: VendingCatalog = self.server.catalog  # type: ignore[attr-defined]
+        server: Any = self.server
+        catalog: VendingCatalog = server.catalog
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if not secrets.compare_digest(self.headers.get("Authorization") or "", f"Bearer {catalog.token}"):
             catalog.requests[Request.REFUSED] += 1

@@ -14,7 +14,7 @@ from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway
 
-from icepact.iceberg.jvm import find_java, spark_home
+from icepact.iceberg.spark.jvm import find_java, spark_home
 from tests.support.servers.libraries import rest_catalog_jars
 from tests.support.servers.process import LOOPBACK, serving
 from tests.support.servers.s3 import S3Server

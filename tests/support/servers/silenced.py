@@ -11,8 +11,9 @@ from typing import Any
 import yaml
 
 from icepact import Compactor
-from icepact.iceberg import java
+from icepact.iceberg.java import bridge as java
 from icepact.model.errors import IcepactError
+from tests.support.compactors import short_compactor
 from tests.support.oracle import seen
 from tests.support.servers.process import LOOPBACK
 from tests.support.servers.silent import line_to, mute, talkative
@@ -26,7 +27,7 @@ def limited(folder: Path, catalog: dict[str, str], timeout: str, **more: Any) ->
     """A compactor with a limit for its calls to a catalog."""
     path = configuration(folder, catalog, **more)
     path.write_text(path.read_text() + yaml.safe_dump({"catalog_timeout": timeout}))
-    return Compactor(config=path, short=True)
+    return short_compactor(config=path)
 
 
 def dead_since(start: bytes) -> "Any":
@@ -49,7 +50,7 @@ def _main(server: dict[str, Any], folder: Path) -> dict[str, Any]:
         uri = f"jdbc:postgresql://{LOOPBACK}:{port}/{server['database']}"
         return limited(folder / str(port), {"uri": uri, **facts}, timeout, master="local[2]", conf=conf)
 
-    java.LOOKS = 1
+    java.READ_ATTEMPTS = 1
     with line_to(server["port"]) as line, line_to(None) as nobody:
         maker = compactor(server["port"], "60s")
         maker.spark.sql("CREATE NAMESPACE silenced")

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from tests.support.checks import keeps_rows
+from tests.support.compactors import short_compactor
 from tests.support.oracle import data_files, delete_files
 from tests.support.servers.process import serving, tail
 from tests.support.tables import create
@@ -155,7 +156,7 @@ def _executors(spark: SparkSession) -> dict[str, int]:
 def _main(wanted: Path, answer: Path) -> None:
     trials = []
     for task in json.loads(wanted.read_text()):
-        compactor = Compactor(config=task.pop("config"), short=True)
+        compactor = short_compactor(config=task.pop("config"))
         trials.append(asdict(try_out(compactor, task.pop("table"), **task)))
     answer.write_text(json.dumps({"trials": trials, "executors": _executors(compactor.spark)}, default=sorted))
 

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from tests.support.servers.process import LOOPBACK
 
-LATE = 2.5
+ONLY_NEW_EQUALITY_DELETES = 2.5
 """Seconds."""
 _PLAIN = 196608
 """The version of the protocol, in the first message of every line that is neither encrypted nor there to cancel."""
@@ -149,7 +149,7 @@ class _Line:
         self._reset()
         self.asked.close()
         self.client.close()
-        time.sleep(LATE)
+        time.sleep(ONLY_NEW_EQUALITY_DELETES)
         self.server.sendall(request)
         self._answer()
         self.proxy.answered(statement)

@@ -1,1 +1,1 @@
-"""The command line. Commands ask the library; one renderer shows the answer to people or machines."""
+"""The command line. Commands ask the application; one renderer shows the answer to people or machines."""

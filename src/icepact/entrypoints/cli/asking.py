@@ -1,4 +1,4 @@
-"""When a command asks before it changes something: one rule, told in every help text that it concerns."""
+"""When a command asks before it changes something: one rule, which every help text that it concerns repeats."""
 
 from typing import Annotated
 

@@ -6,10 +6,11 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from icepact.app import Application
 from icepact.entrypoints.cli.render import Renderer
-from icepact.entrypoints.library import Compactor
 from icepact.model.errors import BadInput, PermanentError
-from icepact.model.sizes import format_size
+from icepact.model.formatting import format_size
+from icepact.policy.options import Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,27 +31,27 @@ ROUNDS = 3
 _EDGES = (16, 64, 256, 1024, 4096, 16384)  # kilobytes
 
 
-def run_demo(compactor: Compactor, renderer: Renderer) -> None:
+def run_demo(application: Application, renderer: Renderer) -> None:
     """The whole show; raises if a single row differs."""
-    if compactor.catalog.embedded is None:
+    if application.catalog.embedded is None:
         raise BadInput("the demo makes and drops its table in the embedded catalog only: run it without --catalog")
     say = renderer.err.print if renderer.as_json else renderer.out.print
     with renderer.working("starting Spark"):
-        spark = compactor.spark
+        spark = application.spark
     with renderer.working(f"writing {TABLE}: {BATCHES} batches of small files, then deletes"):
         _make_events(spark)
         _make_clicks(spark)
     with renderer.working("reading it"):
         before = _facts(spark)
     if not renderer.as_json:
-        renderer.health(compactor.health(TABLE))
+        renderer.health(application.health(TABLE, Options()))
         say("")
-    plan = compactor.plan(TABLE)
+    plan = application.plan(TABLE, Options())
     if not renderer.as_json:
         renderer.plan(plan)
         say("")
     with renderer.progress(plan) as progress:
-        outcome = compactor.apply(plan, progress=progress)
+        outcome = application.apply(plan, progress=progress)
     if not renderer.as_json:
         renderer.outcome(outcome)
     with renderer.working("reading it again"):
@@ -58,7 +59,7 @@ def run_demo(compactor: Compactor, renderer: Renderer) -> None:
         seconds = _alternately(spark, before["snapshot"], after["snapshot"])
     if before["rows"] != after["rows"]:
         raise PermanentError(f"rows differ: {before['rows']} before, {after['rows']} after")
-    where = str(compactor.catalog.embedded)
+    where = str(application.catalog.embedded)
     if renderer.as_json:
         renderer.document({"warehouse": where, "table": TABLE, "same_rows": True, **outcome.to_dict()})
         return

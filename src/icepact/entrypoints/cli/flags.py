@@ -84,8 +84,7 @@ _TITLES = {name: title for title, names in GROUPS.items() for name in names}
 
 
 def with_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command of class `WithOptions` a flag for each named option; they arrive checked, as one mapping called
-    `given`.
+    """Give a command of class `WithOptions` a flag for each named option; they arrive as `Options` called `request`.
 
     They are checked here, so that bad input is refused before Spark is started.
     """
@@ -93,13 +92,12 @@ def with_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., N
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def wrapper(*args: Any, **kwargs: Any) -> None:
-            from icepact.model.policy import options
+            from icepact.policy.options import options
 
             given = {name: kwargs.pop(name) or None if name in _SWITCHES else kwargs.pop(name) for name in names}
-            options(given)
-            command(*args, given=given, **kwargs)
+            command(*args, request=options(given), **kwargs)
 
-        own = [p for p in inspect.signature(command).parameters.values() if p.name != "given"]
+        own = [p for p in inspect.signature(command).parameters.values() if p.name != "request"]
 
         def flagged() -> Callable[..., None]:
             return _taking(wrapper, [*own, *map(_flag, names)])
@@ -117,17 +115,21 @@ def _taking(function: Callable[..., None], parameters: Sequence[inspect.Paramete
     return function
 
 
+_METAVARS = {"bytes": "SIZE", "seconds": "TIME"}
+
+
 def _flag(name: str) -> inspect.Parameter:
-    from icepact.model.policy import DURATIONS, SIZES, Options, choices
+    from icepact.model.policy import OPTIONS
+    from icepact.policy.options import choices
 
     switch = name in _SWITCHES
     words = [_spelled(name)] if switch else []
-    told, known = Options.model_fields[name].description or "", choices(name)
+    option, known = OPTIONS[name], choices(name)
     values = f" One of {', '.join(known)}." if known else ""
-    unit = "SIZE" if name in SIZES else "TIME" if name in DURATIONS else None
+    unit = _METAVARS.get(option.unit) if option.unit else None
     annotation: Any = Annotated[
         bool if switch else str | None,  # numbers and sizes are checked by the model, in its own words
-        typer.Option(*words, help=f"{told}{values}", show_default=False, metavar=unit),
+        typer.Option(*words, help=f"{option.description}{values}", show_default=False, metavar=unit),
     ]
     default = False if switch else None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

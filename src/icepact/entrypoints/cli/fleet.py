@@ -1,17 +1,18 @@
-"""`icepact fleet` and `icepact run`: all tables of a catalog, ranked and compacted within one budget."""
+"""`icepact fleet` and `icepact fleet run`: all tables of a catalog, ranked and compacted within one budget."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from icepact.entrypoints.cli.asking import REWRITES, Yes, ask
 from icepact.model.errors import BadInput
-from icepact.model.patterns import parse_pattern
+from icepact.policy.patterns import parse_pattern
 
 if TYPE_CHECKING:
     from icepact.entrypoints.cli.main import Session
     from icepact.model.fleet import Visit
+    from icepact.policy.options import Options
 
 SHOWN_TABLES = 20
 fleet_app = typer.Typer(rich_markup_mode=None)
@@ -22,17 +23,16 @@ MaxBytes = Annotated[str | None, typer.Option(help="Budget: input bytes of all t
 MaxFiles = Annotated[str | None, typer.Option(help="Budget: input files of all tables together.", show_default=False)]
 
 
-def _checked(pattern: str | None, **budget: str | None) -> dict[str, Any]:
-    """Bad input is refused before Spark is started; what is left are arguments for the library."""
-    from icepact.model.policy import options
+def _checked(pattern: str | None, **budget: str | None) -> "Options":
+    """The budget; bad input is refused before Spark is started."""
+    from icepact.policy.options import options
 
     if pattern is not None:
         parse_pattern(pattern)
-    found = options(budget)
-    return {name: getattr(found, name) for name in budget}
+    return options(budget)
 
 
-@fleet_app.command()
+@fleet_app.command(epilog="`icepact fleet run` compacts them.")
 def fleet(
     context: typer.Context,
     pattern: Glob = None,
@@ -53,14 +53,14 @@ def fleet(
         raise BadInput("--limit must be at least 1")
     order = rank_by(by)
     budget = _checked(pattern, max_cost=max_cost, max_bytes=max_bytes, max_files=max_files)
-    compactor = session.compactor()
+    application = session.application()
     with renderer.counting("looking at tables") as bar:
-        found = compactor.fleet(pattern, by=order, told=bar.told, **budget)
+        found = application.fleet(pattern, budget, by=order, on_table=bar.begin)
     renderer.fleet(found, limit or (len(found.tables) if renderer.as_json else SHOWN_TABLES))
 
 
-@fleet_app.command("run", epilog=REWRITES)
-def go_round(
+@fleet_app.command("fleet run", epilog=REWRITES)
+def fleet_run(
     context: typer.Context,
     pattern: Glob = None,
     max_cost: MaxCost = None,
@@ -70,16 +70,16 @@ def go_round(
     yes: Yes = False,
 ) -> None:
     """Compact every table that the policies mean, once; --policy names the file."""
-    from icepact.model.fleet import Ended
+    from icepact.model.fleet import VisitStatus
 
     session: Session = context.obj
     renderer = session.renderer
     budget = _checked(pattern, max_cost=max_cost, max_bytes=max_bytes, max_files=max_files)
-    compactor = session.compactor()
-    if compactor.policies.file is None:
-        raise BadInput("no policy file is given: write icepact run --policy FILE")
+    application = session.application()
+    if application.policies.file is None:
+        raise BadInput("no policy file is given: write icepact fleet run --policy FILE")
     with renderer.counting("looking at tables") as bar:
-        found = compactor.fleet(pattern, told=bar.told, **budget)
+        found = application.fleet(pattern, budget, on_table=bar.begin)
     for warning in found.warnings:
         renderer.note(f"warning: {warning}")
     if found.chosen and not dry_run and not yes and renderer.interactive:
@@ -87,14 +87,14 @@ def go_round(
         ask()
     with renderer.counting("compacting") as bar:
 
-        def told(name: str) -> None:
-            bar.told(name, len(found.tables))
+        def on_table(name: str) -> None:
+            bar.begin(name, len(found.tables))
 
-        def visited(visit: "Visit") -> None:
+        def on_visit(visit: "Visit") -> None:
             bar.hide()
             renderer.visit(visit)
 
-        done = compactor.run(fleet=found, dry_run=dry_run, told=told, visited=visited)
+        done = application.fleet_run(found, dry_run=dry_run, on_table=on_table, on_visit=on_visit)
     renderer.round(done)
-    if done.counted(Ended.FAILED):
+    if done.count(VisitStatus.FAILED):
         raise typer.Exit(1)

@@ -10,10 +10,12 @@ from icepact.entrypoints.cli.flags import GLOBAL_FLAGS
 
 _GROUPS = {
     "Look at tables": ("tables", "health", "plan", "fleet"),
-    "Compact them": ("compact", "apply", "run"),
-    "Runs": ("runs", "costs", "resume", "cancel", "cleanup", "verify", "rollback", "forgive"),
+    "Compact them": ("compact", "apply", "fleet run"),
+    "Runs": ("runs", "costs", "resume", "cancel", "cleanup", "verify", "rollback", "unblock"),
     "Set up": ("policy", "setup", "demo"),
 }
+_NOW_CALLED = {"run": "fleet run", "forgive": "unblock"}
+"""What commands were called before."""
 _GLOBALS = f"Global options, before or after the command: {', '.join(GLOBAL_FLAGS)}; see icepact --help."
 
 
@@ -27,14 +29,24 @@ class Commands(TyperGroup):
             command.epilog = "\n\n".join(part for part in (command.epilog, _GLOBALS) if part)
         return command
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """A command by its name, which may have two words, as `fleet run` has."""
+        two = " ".join(args[:2])
+        if two in self.commands:
+            args = [two, *args[2:]]
+        now = _NOW_CALLED.get(args[0])
+        if now in self.commands:
+            ctx.fail(f"No such command {args[0]!r}: it is icepact {now} now.")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """In groups; those that are in none come last."""
         del ctx  # the same for everybody
         known = {name: command for name, command in self.commands.items() if not command.hidden}
         grouped = {title: [name for name in names if name in known] for title, names in _GROUPS.items()}
-        told = {name for names in grouped.values() for name in names}
+        listed = {name for names in grouped.values() for name in names}
         room = formatter.width - 6 - max(map(len, known))
-        for title, names in {**grouped, "Commands": [name for name in known if name not in told]}.items():
+        for title, names in {**grouped, "Commands": [name for name in known if name not in listed]}.items():
             if names:
                 with formatter.section(title):
                     formatter.write_dl([(name, known[name].get_short_help_str(room)) for name in names])

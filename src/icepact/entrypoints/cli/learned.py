@@ -1,25 +1,24 @@
 """`icepact plan --learned`: what earlier runs taught."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection
 
+from icepact.app import Application
 from icepact.entrypoints.cli.render import Renderer
-from icepact.entrypoints.library import Compactor
 from icepact.model.errors import BadInput
 
 
 def show_learned(
-    compactor: Compactor, renderer: Renderer, table: str, given: Mapping[str, Any], *, reset: bool
+    application: Application, renderer: Renderer, table: str, given: Collection[str], *, reset: bool
 ) -> None:
-    """What strategy `auto` learned about a table; Spark is not started."""
-    asked = sorted(name for name, value in given.items() if value is not None)
+    """What strategy `auto` learned about a table; Spark is not started. No option of a plan may be `given`."""
+    asked = sorted(given)
     if asked:
         raise BadInput(f"--learned takes no options of a plan: leave out --{asked[0].replace('_', '-')}")
     if reset:
-        compactor.forget_lessons(table)
-        renderer.said(f"what was learned about {table} is forgotten")
+        application.forget_lessons(table)
+        renderer.message(f"what was learned about {table} is forgotten")
         return
-    lessons = compactor.learned(table)
+    lessons = application.learned(table)
     if renderer.as_json:
         renderer.document({"table": table, **lessons.to_dict()})
     else:

@@ -2,9 +2,9 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,12 +16,13 @@ from icepact.entrypoints.cli.policy import policy_app
 from icepact.entrypoints.outputs import file_to_write, let_stdout_be_closed, write_file
 from icepact.maintain.interrupts import INTERRUPTED, begin, so_far, was_pressed
 from icepact.model.errors import BadInput, IcepactError
-from icepact.model.words import counted
+from icepact.model.formatting import plural
 
 if TYPE_CHECKING:
+    from icepact.app import Application
     from icepact.entrypoints.cli.render import Renderer
-    from icepact.entrypoints.library import Compactor
     from icepact.model.outcome import Outcome
+    from icepact.policy.options import Options
 
 app = typer.Typer(
     cls=Commands,
@@ -56,11 +57,11 @@ class Session:
         named = {"catalog": self.catalog, "warehouse": self.warehouse, "config": self.config, "policy": self.policy}
         return [word for name, value in named.items() if value for word in (f"--{name}", value)]
 
-    def compactor(self, *, short: bool = False) -> "Compactor":
-        """A compactor for this command; `short` for commands that end before Java's compiler pays off."""
-        from icepact.entrypoints.library import Compactor
+    def application(self, *, short: bool = False) -> "Application":
+        """The application for this command; `short` for commands that end before Java's compiler pays off."""
+        from icepact.entrypoints.wiring import build_application
 
-        return Compactor(
+        return build_application(
             catalog=self.catalog,
             catalog_uri=self.catalog_uri,
             catalog_type=self.catalog_type,
@@ -107,7 +108,7 @@ def main(
     """Compact Apache Iceberg tables on Spark."""
     from icepact.entrypoints.cli.render import Renderer
 
-    del version  # told before this is called
+    del version  # shown before this is called
     context.obj = Session(
         catalog=catalog,
         catalog_uri=catalog_uri,
@@ -138,7 +139,7 @@ def _table(argument: str | None, option: str | None) -> str:
 @with_options("target_file_size", "min_file_size", "branch", "snapshot_id")
 def health(
     context: typer.Context,
-    given: Mapping[str, Any],
+    request: "Options",
     table: Table = None,
     table_option: TableOption = None,
     html: Annotated[str | None, typer.Option(help="Write a report for people into this file.")] = None,
@@ -147,13 +148,13 @@ def health(
     session: Session = context.obj
     name = _table(table, table_option)
     file = None if html is None else file_to_write(html)
-    compactor = session.compactor(short=True)
+    application = session.application(short=True)
     with session.renderer.working(f"looking at {name}"):
-        answer = compactor.health(name, **given)
+        answer = application.health(name, request)
         if file is not None:
             from icepact.entrypoints.cli.report import page
 
-            made = compactor.plan(name, **given)
+            made = application.plan(name, request)
             write_file(file, page(answer, made, written_at=datetime.now(UTC), where=session.where))
     session.renderer.health(answer)
     if file is not None:
@@ -164,7 +165,7 @@ def health(
 @with_options(*PLANNING)
 def plan(
     context: typer.Context,
-    given: Mapping[str, Any],
+    request: "Options",
     table: Table = None,
     table_option: TableOption = None,
     out: Annotated[str | None, typer.Option(help="Write the plan into this file, for `icepact apply`.")] = None,
@@ -185,14 +186,17 @@ def plan(
     if learned:
         from icepact.entrypoints.cli.learned import show_learned
 
-        show_learned(session.compactor(short=True), session.renderer, name, {**given, "out": out}, reset=reset)
+        given = {*request.model_fields_set, *({"out"} if out is not None else ())}
+        show_learned(session.application(short=True), session.renderer, name, given, reset=reset)
         return
     file = None if out is None else file_to_write(out)
-    compactor = session.compactor(short=True)
+    application = session.application(short=True)
     with session.renderer.working(f"planning {name}"):
-        answer = compactor.plan(name, **given)
+        answer = application.plan(name, request)
     if file is not None:
-        compactor.save_plan(answer, file)
+        from icepact.entrypoints.plan_files import save_plan
+
+        save_plan(answer, file)
     session.renderer.plan(answer, whole=whole)
     if file is not None:
         session.renderer.note(f"the plan is in {file}; carry it out with: icepact apply {file}")
@@ -205,19 +209,20 @@ def apply(
     yes: Yes = False,
 ) -> None:
     """Carry out a saved plan; groups with inputs that changed since are refused."""
-    from icepact.model.run import Status
+    from icepact.entrypoints.plan_files import load_plan
+    from icepact.model.status import Status
 
     session: Session = context.obj
     renderer = session.renderer
     if file is None:
         raise BadInput("no plan is given: write icepact apply FILE, with a file that `icepact plan --out` wrote")
-    compactor = session.compactor()
-    saved = compactor.load_plan(file)
+    application = session.application()
+    saved = load_plan(file)
     if saved.plan.steps and not yes and renderer.interactive:
         renderer.plan(saved.plan)
         ask()
     with renderer.progress(saved.plan) as progress:
-        outcome = compactor.apply(saved, progress=progress)
+        outcome = application.apply(saved, progress=progress)
     renderer.outcome(outcome)
     if outcome.status is Status.SUPERSEDED:
         renderer.note(f"nothing of {file} was left to do: the table has moved on; plan again")
@@ -228,59 +233,35 @@ def apply(
 @with_options(*PLANNING)
 def compact(
     context: typer.Context,
-    given: Mapping[str, Any],
+    request: "Options",
     table: Table = None,
     table_option: TableOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
     yes: Yes = False,
 ) -> None:
     """Compact a table."""
+    from icepact.entrypoints.cli.compacting import Compacting
+
     session: Session = context.obj
     renderer = session.renderer
     name = _table(table, table_option)
-    compactor = session.compactor(short=dry_run)
-    resumed = None if dry_run else _resume_first(compactor, renderer, name, given)
-    with renderer.working(f"planning {name}"):
-        made = compactor.plan(name, **given)
+    application = session.application(short=dry_run)
     if dry_run:
+        with renderer.working(f"planning {name}"):
+            made = application.plan(name, request)
         renderer.plan(made)
         return
-    if made.policy.off is not None:
-        renderer.note(made.policy.off)
-    if made.steps and not yes and renderer.interactive:
-        renderer.plan(made)
-        ask()
-    if resumed is not None and not made.steps:
-        outcome = resumed
-    else:
-        with renderer.progress(made) as progress:
-            outcome = replace(compactor.apply(made, progress=progress), resumed=resumed)
+    with Compacting(renderer, name, yes=yes) as shown:
+        outcome = application.compact(name, request, progress=shown, on_resumed=shown.on_resumed, confirm=shown.confirm)
     renderer.outcome(outcome)
     _exit(outcome)
 
 
 def _exit(outcome: "Outcome") -> None:
-    from icepact.model.run import NOT_WELL
+    from icepact.model.status import NOT_WELL
 
     if outcome.status in NOT_WELL:
         raise typer.Exit(1)
-
-
-def _resume_first(
-    compactor: "Compactor", renderer: "Renderer", table: str, given: Mapping[str, Any]
-) -> "Outcome | None":
-    """Finish what a run on this table began before it died."""
-    with renderer.working(f"looking for unfinished runs on {table}"):
-        resumed = compactor.resume_dead(table, **given)
-    if resumed is not None:
-        renderer.note(f"resumed run {resumed.run_id}: {resumed.status}{_kept(resumed)}")
-    return resumed
-
-
-def _kept(resumed: "Outcome") -> str:
-    """Which options a run was carried on with although others are asked for now."""
-    kept = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in resumed.kept_options.items())
-    return f"; with options that it began with, not those of now: {kept}" if kept else ""
 
 
 @app.command("history", hidden=True)
@@ -295,9 +276,9 @@ def runs(
     session: Session = context.obj
     if limit < 1:
         raise BadInput("--limit must be at least 1")
-    compactor = session.compactor()
-    found = compactor.runs(table, limit=limit, open_only=open_only)
-    dead = {run.run_id: why for run in found if (why := compactor.why_dead(run)) is not None}
+    application = session.application()
+    found = application.runs(table, limit=limit, open_only=open_only)
+    dead = {run.run_id: why for run in found if (why := application.why_dead(run)) is not None}
     session.renderer.runs(found, dead, open_only=open_only)
 
 
@@ -311,7 +292,7 @@ def costs(
     session: Session = context.obj
     if limit < 1:
         raise BadInput("--limit must be at least 1")
-    session.renderer.costs(session.compactor().costs(table, limit=limit))
+    session.renderer.costs(session.application().costs(table, limit=limit))
 
 
 Run = Annotated[str, typer.Argument(help="A run, as `icepact runs` names it.", show_default=False)]
@@ -329,7 +310,7 @@ def resume(context: typer.Context, run_id: Run) -> None:
     """Carry on with a run whose process died."""
     session: Session = context.obj
     with session.renderer.working(f"resuming run {run_id}"):
-        outcome = session.compactor().resume(run_id)
+        outcome = session.application().resume(run_id)
     session.renderer.outcome(outcome)
     _exit(outcome)
 
@@ -338,7 +319,7 @@ def resume(context: typer.Context, run_id: Run) -> None:
 def cancel(context: typer.Context, run_id: Run) -> None:
     """Ask a run to stop."""
     session: Session = context.obj
-    session.renderer.said(session.compactor().cancel(run_id))
+    session.renderer.message(session.application().cancel(run_id))
 
 
 @app.command(epilog=DELETES)
@@ -351,19 +332,19 @@ def cleanup(
     ] = "1h",
 ) -> None:
     """Show what dead runs left behind, and delete it."""
-    from icepact.model.durations import parse_duration
+    from icepact.policy.units import parse_duration
 
     session: Session = context.obj
     timeout = parse_duration(task_timeout)
-    renderer, compactor = session.renderer, session.compactor()
+    renderer, application = session.renderer, session.application()
     with renderer.working("looking for what dead runs left"):
-        found = compactor.cleanup(table, delete=yes, task_timeout=timeout)
+        found = application.clean_up(table, delete=yes, task_timeout=timeout)
     if not yes and renderer.interactive and any(not entry.left_alone for entry in found):
-        renderer.swept(found, deleted=False)
+        renderer.cleanup(found, deleted=False)
         ask()
         yes = True
-        found = compactor.cleanup(table, delete=True, task_timeout=timeout)
-    renderer.swept(found, deleted=yes)
+        found = application.clean_up(table, delete=True, task_timeout=timeout)
+    renderer.cleanup(found, deleted=yes)
     if any(swept.failed for swept in found):
         raise typer.Exit(1)
 
@@ -376,8 +357,8 @@ def verify(
     session: Session = context.obj
     name, run = _table(table, table_option), _run(run_id)
     with session.renderer.working(f"reading what run {run} replaced and wrote"):
-        found = session.compactor().verify(name, run)
-    session.renderer.checked(found)
+        found = session.application().verify(name, run)
+    session.renderer.verify(found)
     if any(checked.same is False for checked in found):
         raise typer.Exit(1)
 
@@ -398,18 +379,18 @@ def rollback(
     if not yes:
         ask(f"Take run {run} on {name} back?")
     with session.renderer.working(f"taking run {run} back"):
-        snapshot = session.compactor().rollback(name, run)
-    session.renderer.said(f"{name} is back at snapshot {snapshot}")
+        snapshot = session.application().roll_back(name, run)
+    session.renderer.message(f"{name} is back at snapshot {snapshot}")
 
 
 @app.command()
-def forgive(context: typer.Context, table: Table = None, table_option: TableOption = None) -> None:
+def unblock(context: typer.Context, table: Table = None, table_option: TableOption = None) -> None:
     """Forget what failed on a table, so that it is tried again."""
     session: Session = context.obj
     name = _table(table, table_option)
     with session.renderer.working(f"looking at {name}"):
-        count = session.compactor(short=True).forgive(name)
-    session.renderer.said(f"{counted(count, 'failure')} of {name} forgotten")
+        count = session.application(short=True).unblock(name)
+    session.renderer.message(f"{plural(count, 'failure')} of {name} forgotten")
 
 
 @app.command()
@@ -417,9 +398,9 @@ def tables(context: typer.Context) -> None:
     """List the tables of the catalog."""
     session: Session = context.obj
     with session.renderer.working("listing tables"):
-        compactor = session.compactor(short=True)
-        found = compactor.tables()
-    session.renderer.tables(found, compactor.absent)
+        application = session.application(short=True)
+        found = application.tables()
+    session.renderer.tables(found, application.absent)
 
 
 @app.command()
@@ -428,7 +409,7 @@ def demo(context: typer.Context) -> None:
     from icepact.entrypoints.cli.demo import run_demo
 
     session: Session = context.obj
-    run_demo(session.compactor(), session.renderer)
+    run_demo(session.application(), session.renderer)
 
 
 @app.command()
@@ -454,7 +435,7 @@ def _guarded(words: list[str]) -> int:
     message, code = _carried_out(words, verbose=bool({"-v", "--verbose"} & set(words)))
     if was_pressed():  # whatever that broke: what counts is what became of the run
         message, code = f"interrupted: {so_far()}", INTERRUPTED
-    return _told(words, message, code) if message else code
+    return _report_error(words, message, code) if message else code
 
 
 def _carried_out(words: list[str], *, verbose: bool) -> tuple[str, int]:
@@ -466,25 +447,30 @@ def _carried_out(words: list[str], *, verbose: bool) -> tuple[str, int]:
     except IcepactError as error:
         if verbose and error.__context__ is not None:
             _show(error.__context__)
-        return str(error), error.exit_code
+        return str(error), exit_code(error)
     except (typer.Abort, KeyboardInterrupt):
         return "interrupted", INTERRUPTED
     except Exception as error:
-        from icepact.iceberg.java import in_words
+        from icepact.iceberg.java.bridge import describe_error
 
         if verbose:
             _show(error)
-        return f"{in_words(error)}{'' if verbose else ' (run with -v to see more)'}", 1
+        return f"{describe_error(error)}{'' if verbose else ' (run with -v to see more)'}", 1
     return "", result if isinstance(result, int) else 0
 
 
-def _told(words: Sequence[str], message: str, exit_code: int) -> int:
+def exit_code(error: IcepactError) -> int:
+    """2 if the request was refused at the door, 1 if something went wrong later."""
+    return 2 if isinstance(error, BadInput) else 1
+
+
+def _report_error(words: Sequence[str], message: str, code: int) -> int:
     from icepact.entrypoints.cli.render import Renderer
 
-    return Renderer(as_json="--json" in words).error(message, exit_code)
+    return Renderer(as_json="--json" in words).error(message, code)
 
 
 def _show(error: BaseException) -> None:
-    from icepact.iceberg.java import story
+    from icepact.iceberg.java.bridge import traceback_text
 
-    print(story(error), file=sys.stderr, end="")
+    print(traceback_text(error), file=sys.stderr, end="")

@@ -19,18 +19,18 @@ def text(value: object) -> Markup:
 
 
 def joined(*parts: object) -> Markup:
-    """Parts one after the other; null is nothing."""
+    """Parts one after the other; `None` is nothing."""
     return Markup("".join(text(part) for part in parts if part is not None))
 
 
 def tag(name: str, /, *inside: object, **attributes: object) -> Markup:
-    """An element. `class_` is the attribute class, `aria_label` is aria-label; null is no attribute."""
-    told = "".join(
+    """An element. `class_` is the attribute class, `aria_label` is aria-label; `None` is no attribute."""
+    start = name + "".join(
         f' {key.rstrip("_").replace("_", "-")}="{text(_plain(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return Markup(f"<{name}{told}>{joined(*inside)}</{name}>" if inside or name in _NEVER_EMPTY else f"<{name}{told}/>")
+    return Markup(f"<{start}>{joined(*inside)}</{name}>" if inside or name in _NEVER_EMPTY else f"<{start}/>")
 
 
 _NEVER_EMPTY = frozenset({"i", "div", "span", "td", "th", "p", "style", "title", "tbody"})

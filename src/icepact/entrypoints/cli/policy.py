@@ -34,7 +34,7 @@ def check(
     policies = read_policies(path)
     if tables:
         with session.renderer.working("listing tables"):
-            idle = replace(session, policy=path).compactor(short=True).unmatched()
+            idle = replace(session, policy=path).application(short=True).unmatched()
     else:
         idle = ()
     session.renderer.policies(policies, idle)
@@ -46,9 +46,11 @@ def show(
     table: Annotated[str | None, typer.Argument(help="Table, as in Spark SQL: db.table.", show_default=False)] = None,
 ) -> None:
     """Show what holds for a table, and where each value came from."""
+    from icepact.policy.options import Options
+
     session: Session = context.obj
     if table is None:
         raise BadInput("no table is given: write db.table")
     with session.renderer.working(f"looking at {table}"):
-        answer = session.compactor(short=True).policy(table)
+        answer = session.application(short=True).policy(table, Options())
     session.renderer.table_policy(table, answer)

@@ -13,23 +13,23 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from icepact.economics.report import Costs
+from icepact.entrypoints.cli.bars import BLOCKS, LETTERS, partition_bars, size_bars
 from icepact.entrypoints.cli.columns import Column, fitted, plain_table
 from icepact.entrypoints.cli.fleet_lines import REASON, fleet_columns, fleet_line, reasons, visit_line
-from icepact.entrypoints.cli.pictures import BLOCKS, LETTERS, partition_bars, size_bars
 from icepact.entrypoints.cli.run_lines import cost_columns, run_columns
-from icepact.model.costs import Costs
-from icepact.model.durations import format_duration
-from icepact.model.fleet import Ended, Fleet, Round, Visit
+from icepact.model.fleet import Fleet, Round, Visit, VisitStatus
+from icepact.model.formatting import format_duration, format_money, format_seconds, format_size, plural
 from icepact.model.health import Health
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
-from icepact.model.policies import Policies, Rule, TablePolicy
-from icepact.model.policy import DURATIONS, SIZES, plain
+from icepact.model.policy import OPTIONS, OptionUnit
 from icepact.model.progress import UnitDone
-from icepact.model.recovery import Checked, Swept
-from icepact.model.run import RunRecord, Status
-from icepact.model.sizes import format_size
-from icepact.model.words import counted, money, seconds
+from icepact.model.recovery import CleanupResult, VerifyResult
+from icepact.model.run import RunRecord
+from icepact.model.status import Status
+from icepact.policy.layers import Policies, Rule, TablePolicy
+from icepact.policy.options import plain
 
 SHOWN_PARTITIONS = 12
 SHOWN_GROUPS = 10
@@ -39,7 +39,7 @@ _WIDE = 200
 
 
 class Renderer:
-    """Shows answers."""
+    """Shows the answers of commands, their progress and their errors."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
@@ -196,7 +196,7 @@ class Renderer:
         o = outcome
         color = {Status.COMMITTED: "green", Status.FAILED: "red"}.get(o.status, "yellow")
         self.out.print(
-            f"[{color}]{o.status}[/{color}]  run {o.run_id}  {seconds(o.seconds)}"
+            f"[{color}]{o.status}[/{color}]  run {o.run_id}  {format_seconds(o.seconds)}"
             + (f"  {escape(o.error)}" if o.error else "")
         )
         if o.reason:
@@ -205,23 +205,25 @@ class Renderer:
             facts = _grid()
             facts.add_row("data files", f"{o.files_before:,} -> {o.files_after:,}", "")
             facts.add_row("size", f"{format_size(o.bytes_before)} -> {format_size(o.bytes_after)}", "")
-            gone = f"{counted(o.rows_deleted, 'deleted row')} now really gone" if o.rows_deleted else ""
+            gone = f"{plural(o.rows_deleted, 'deleted row')} now really gone" if o.rows_deleted else ""
             facts.add_row("rows", f"{o.rows_before:,} -> {o.rows_after:,}", gone)
             facts.add_row("delete files", f"{o.delete_files_removed:,} removed", "")
-            work = f"{format_size(o.encoded_bytes)} encoded anew"
-            work += f", {o.requests:,} requests to the store" if o.requests else ""
-            facts.add_row("row groups", f"{format_size(o.copied_bytes)} copied", work)
-            if o.predicted_duration:
-                facts.add_row("time", seconds(o.seconds), f"{seconds(o.predicted_duration)} predicted")
-            foreseen = f"{seconds(o.predicted_seconds)}, {money(o.predicted_money, o.currency)} predicted"
-            facts.add_row("work", f"{seconds(o.work_seconds)}, {money(o.money, o.currency)}", foreseen)
+            took, duration = o.effort, o.predicted_duration.likely
+            work = f"{format_size(took.encoded_bytes)} encoded anew"
+            work += f", {took.requests:,} requests to the store" if took.requests else ""
+            facts.add_row("row groups", f"{format_size(took.copied_bytes)} copied", work)
+            if duration:
+                facts.add_row("time", format_seconds(o.seconds), f"{format_seconds(duration)} predicted")
+            foreseen = f"{format_seconds(o.predicted_seconds.likely)}, {format_money(o.predicted_money, o.currency)}"
+            spent = f"{format_seconds(took.seconds)}, {format_money(o.money, o.currency)}"
+            facts.add_row("work", spent, f"{foreseen} predicted")
             self.out.print(facts)
         for group in o.groups:
             if not group.committed:
                 self.out.print(f"not done: {group.partition}: {group.reason}", markup=False)
 
-    def said(self, text: str) -> None:
-        """One line."""
+    def message(self, text: str) -> None:
+        """One line that is the answer."""
         if self.as_json:
             self.document({"message": text})
         else:
@@ -231,15 +233,15 @@ class Renderer:
         """One line that is not the answer."""
         self.err.print(text, markup=False, soft_wrap=True)
 
-    def swept(self, found: Sequence[Swept], *, deleted: bool) -> None:
+    def cleanup(self, found: Sequence[CleanupResult], *, deleted: bool) -> None:
         """What dead runs left behind."""
         if self.as_json:
             self.document({"runs": [entry.to_dict() for entry in found]})
             return
         for entry in found:
             what = f"run {entry.run_id} on {entry.table}: {entry.reason}"
-            uploads = f" and {counted(entry.uploads, 'unfinished upload')}" if entry.uploads else ""
-            files = f"{counted(len(entry.files), 'file')} ({format_size(entry.bytes)}){uploads}"
+            uploads = f" and {plural(entry.uploads, 'unfinished upload')}" if entry.uploads else ""
+            files = f"{plural(len(entry.files), 'file')} ({format_size(entry.bytes)}){uploads}"
             if entry.in_vain:
                 what += f"; it {'is ended, and ' if deleted else ''}left nothing"
             elif not entry.left_alone:
@@ -250,8 +252,8 @@ class Renderer:
         elif not deleted and not self.interactive:
             self.out.print("nothing was changed: say --yes")
 
-    def checked(self, found: Sequence[Checked]) -> None:
-        """Commits, looked at again."""
+    def verify(self, found: Sequence[VerifyResult]) -> None:
+        """Commits that were compared once more, and whether their rows are the same."""
         if self.as_json:
             self.document({"commits": [entry.to_dict() for entry in found]})
             return
@@ -313,7 +315,7 @@ class Renderer:
         else:
             self.out.print("no tables")
         if len(fleet.tables) > limit:
-            self.out.print(f"... and {counted(len(fleet.tables) - limit, 'table')} more; --limit shows them")
+            self.out.print(f"... and {plural(len(fleet.tables) - limit, 'table')} more; --limit shows them")
         for entry in fleet.failed:
             self.out.print(f"failed: {entry.table}: {entry.reason}", markup=False)
         self.out.print(fleet_line(fleet), markup=False)
@@ -324,16 +326,16 @@ class Renderer:
             self.out.print(visit_line(visit), markup=False)
 
     def round(self, done: Round) -> None:
-        """The end of a round."""
+        """How many tables of a round ended how."""
         if self.as_json:
             self.document(done.to_dict())
             return
-        told = ", ".join(f"{done.counted(ended):,} {ended}" for ended in Ended if done.counted(ended))
-        self.out.print(f"{counted(len(done.visits), 'table')}" + (f": {told}" if told else ""), markup=False)
+        counts = ", ".join(f"{done.count(ended):,} {ended}" for ended in VisitStatus if done.count(ended))
+        self.out.print(f"{plural(len(done.visits), 'table')}" + (f": {counts}" if counts else ""), markup=False)
 
     def policies(self, policies: Policies, idle: Sequence[Rule]) -> None:
         """What a policy file says; `idle` are rules that match no table."""
-        warnings = [f"{rule.place}: {rule.pattern.text} matches no table" for rule in idle]
+        warnings = [f"{rule.source}: {rule.pattern.text} matches no table" for rule in idle]
         for_all, sources = policies.for_all()
         if self.as_json:
             self.document(
@@ -350,15 +352,15 @@ class Renderer:
             return
         for warning in warnings:
             self.note(f"warning: {warning}")
-        parts = [counted(len(policies.rules), "rule")]
+        parts = [plural(len(policies.rules), "rule")]
         parts += [f"policies {', '.join(policies.named)}"] if policies.named else []
         parts += [f"profile {policies.profile}"] if policies.profile else []
         self.out.print(f"{policies.file} is valid: {'; '.join(parts)}", markup=False)
         for name, value in for_all.items():
-            self.out.print(f"  all tables: {name} {_told(name, plain(value))}, by {sources[name]}", markup=False)
+            self.out.print(f"  all tables: {name} {_shown(name, plain(value))}, by {sources[name]}", markup=False)
         for rule in policies.rules:
-            values = ", ".join(f"{name} {_told(name, value)}" for name, value in rule.to_dict()["values"].items())
-            self.out.print(f"  {rule.pattern.text}: {values or 'nothing of its own'}, by {rule.place}", markup=False)
+            values = ", ".join(f"{name} {_shown(name, value)}" for name, value in rule.to_dict()["values"].items())
+            self.out.print(f"  {rule.pattern.text}: {values or 'nothing of its own'}, by {rule.source}", markup=False)
         for entry in policies.not_ours:
             self.out.print(f"  not ours, left alone: {entry}", markup=False)
 
@@ -370,7 +372,7 @@ class Renderer:
             return
         columns = [
             Column("option", list(values), left=True),
-            Column("value", [escape(_told(key, entry["value"])) for key, entry in values.items()], left=True),
+            Column("value", [escape(_shown(key, entry["value"])) for key, entry in values.items()], left=True),
             Column("from", [escape(entry["source"]) for entry in values.values()], left=True),
         ]
         self._table(plain_table(columns))
@@ -384,7 +386,7 @@ class Renderer:
 
 
 class Counting:
-    """Counts tables."""
+    """Moves the bar by tables."""
 
     def __init__(self, bar: Progress, what: str) -> None:
         self._bar = bar
@@ -392,15 +394,15 @@ class Counting:
         self._begun = monotonic()
         self._tables = 0
 
-    def told(self, table: str, total: int) -> None:
-        """One more is begun."""
+    def begin(self, table: str, total: int) -> None:
+        """Show that one more table is begun."""
         self._bar.update(self._task, completed=self._tables, total=total, table=table)
         self._tables += 1
         if monotonic() - self._begun > _SECONDS_UNSEEN:
             self._bar.start()
 
     def hide(self) -> None:
-        """Until the next one is begun: something else is to be printed."""
+        """Hide the bar until the next table is begun: something else is to be printed."""
         self._bar.stop()
 
 
@@ -431,13 +433,14 @@ def _colored(score: float) -> str:
     return f"[{color}]{score:g}[/{color}]"
 
 
-def _told(name: str, value: Any) -> str:
+def _shown(name: str, value: Any) -> str:
     """An option's value for people."""
     if value is None:
         return "none"
-    if name in SIZES:
+    unit = OPTIONS[name].unit if name in OPTIONS else None
+    if unit is OptionUnit.BYTES:
         return format_size(value)
-    if name in DURATIONS:
+    if unit is OptionUnit.SECONDS:
         return format_duration(value)
     if isinstance(value, tuple):
         return ",".join(f"{weight:g}" for weight in value)

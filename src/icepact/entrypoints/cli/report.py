@@ -11,11 +11,11 @@ from datetime import datetime
 from importlib.resources import files
 
 from icepact.assess.signals import Signal, signals_of
-from icepact.entrypoints.cli.charts import gauge, grade, grade_names, short_size, size_chart, timeline_chart
 from icepact.entrypoints.cli.markup import Markup, joined, tag, text
+from icepact.entrypoints.cli.svg import gauge, grade, grade_names, short_size, size_chart, timeline_chart
+from icepact.model.formatting import format_money, format_seconds, plural
 from icepact.model.health import Health, PartitionHealth
 from icepact.model.plan import LeftOut, Plan, RewriteFiles
-from icepact.model.words import counted, money, seconds
 
 _MOST_CELLS = 2400
 """Of the map; with more partitions, a cell stands for several."""
@@ -53,8 +53,8 @@ def page(health: Health, plan: Plan, *, written_at: datetime, where: Sequence[st
 def _top(health: Health, written_at: datetime) -> Markup:
     snapshot = "no snapshot yet" if health.snapshot_id is None else f"snapshot {health.snapshot_id}"
     facts = (f"branch {health.branch}", snapshot, f"format version {health.format_version}")
-    told = " · ".join((*facts, f"{written_at:%Y-%m-%d %H:%M} UTC"))
-    return tag("header", tag("p", "Health of the table"), tag("h1", _short(health.table)), tag("p", told))
+    line = " · ".join((*facts, f"{written_at:%Y-%m-%d %H:%M} UTC"))
+    return tag("header", tag("p", "Health of the table"), tag("h1", _short(health.table)), tag("p", line))
 
 
 def _section(title: str, *inside: object) -> Markup:
@@ -67,7 +67,7 @@ def _section(title: str, *inside: object) -> Markup:
 def _verdict(health: Health, plan: Plan, where: Sequence[str]) -> Markup:
     """How the table is in one line, what would be done about it, and the command that does it."""
     words = (
-        tag("p", _judgement(health, plan), class_="verdict"),
+        tag("p", _state_in_words(health, plan), class_="verdict"),
         *(tag("p", line) for line in _summary(health, plan)),
         tag("p", "To do it:", class_="soft") if plan.steps else None,
         tag("pre", tag("code", _command(plan, where)), tabindex=0) if plan.steps else None,
@@ -75,7 +75,7 @@ def _verdict(health: Health, plan: Plan, where: Sequence[str]) -> Markup:
     return _section("Verdict", tag("div", gauge(health.score.value), tag("div", *words), class_="head"))
 
 
-def _judgement(health: Health, plan: Plan) -> str:
+def _state_in_words(health: Health, plan: Plan) -> str:
     score = health.score.value
     how = ("is in a bad state", "needs attention", "is not at its best", "is well", "is well")[grade(score)]
     done = "Compacting helps." if plan.steps else "There is nothing to do."
@@ -111,10 +111,10 @@ def _score(health: Health, plan: Plan) -> Markup:
         ("data files", f"{f.data_files:,}", f"{f.small_files:,} below {short_size(health.threshold)}"),
         ("size", short_size(f.bytes), f"{short_size(f.average_size)} a file"),
         ("rows", f"{f.rows:,}", f"{f.row_groups_per_file:.1f} row groups a file"),
-        ("delete files", f"{f.all_delete_files:,}", counted(f.all_delete_records, "record")),
+        ("delete files", f"{f.all_delete_files:,}", plural(f.all_delete_records, "record")),
         ("partitions", f"{len(health.partitions):,}", f"{_bad(health):,} score below 50"),
         *(() if f.overlap is None else (("overlap", f"{f.overlap.average:.1f}", f"{f.overlap.maximum:,} at most"),)),
-        ("snapshots", f"{health.snapshots:,}", counted(health.manifests, "manifest")),
+        ("snapshots", f"{health.snapshots:,}", plural(health.manifests, "manifest")),
     )
     tiles = (tag("div", tag("dt", name), tag("dd", value, tag("small", more))) for name, value, more in facts)
     return _section(
@@ -126,12 +126,12 @@ def _score(health: Health, plan: Plan) -> Markup:
             "details",
             tag("summary", "How the score is made"),
             tag("p", "It starts at 100, and each part takes points away. More of what a part counts never raises it."),
-            tag("ul", *(tag("li", _told(signal)) for signal in signals)),
+            tag("ul", *(tag("li", _signal_line(signal)) for signal in signals)),
         ),
     )
 
 
-def _told(signal: Signal) -> str:
+def _signal_line(signal: Signal) -> str:
     return f"{signal.name.replace('_', ' ')}, up to {signal.points:g} points: {signal.share.__doc__ or ''}"
 
 
@@ -153,10 +153,10 @@ def _sizes(health: Health, plan: Plan) -> Markup:
         return _section("File sizes", tag("p", "There are no data files."))
     after = plan.sizes_after if plan.steps and not plan.policy.where else None
     p = plan.predicted
-    told = f"Sizes double from class to class. The plan turns {p.files_before:,} files into {p.files_after:,}."
+    doubled = f"Sizes double from class to class. The plan turns {p.files_before:,} files into {p.files_after:,}."
     return _section(
         "File sizes",
-        tag("p", told if after else "Sizes double from class to class.", class_="soft"),
+        tag("p", doubled if after else "Sizes double from class to class.", class_="soft"),
         size_chart(health.histogram, after, health.threshold, health.target),
         _legend(("s1", "now, small"), ("s4", "now, large enough"), *([("b", "after the plan")] if after else [])),
     )
@@ -167,7 +167,7 @@ def _partitions(health: Health, plan: Plan) -> Markup:
     if not health.partitions:
         return _section("Partitions", tag("p", "There are none."))
     each = math.ceil(len(health.partitions) / _MOST_CELLS)
-    told = "A cell is a partition" if each == 1 else f"A cell is {each} partitions, and shows the worst of them"
+    cell = "A cell is a partition" if each == 1 else f"A cell is {each} partitions, and shows the worst of them"
     runs = [health.partitions[at : at + each] for at in range(0, len(health.partitions), each)]
     pixels = next(pixels for most, pixels in _CELLS if len(runs) <= most)
     cells = tag(
@@ -176,13 +176,13 @@ def _partitions(health: Health, plan: Plan) -> Markup:
         class_="map",
         style=f"--cell:{pixels}px",
         role="img",
-        aria_label=f"{counted(len(health.partitions), 'partition')}, {_bad(health):,} of them with a score below 50",
+        aria_label=f"{plural(len(health.partitions), 'partition')}, {_bad(health):,} of them with a score below 50",
     )
     worst = [p for p in health.worst_first if p.score.value < 100]
     shades = [(f"s{n}", f"score {name}") for n, name in enumerate(grade_names())]
     return _section(
         "Partitions",
-        tag("p", f"{told}, in the order of the table.", class_="soft"),
+        tag("p", f"{cell}, in the order of the table.", class_="soft"),
         cells,
         _legend(*shades),
         _worst(worst) if worst else tag("p", "No partition has anything to gain."),
@@ -192,14 +192,14 @@ def _partitions(health: Health, plan: Plan) -> Markup:
 def _cell(run: Sequence[PartitionHealth]) -> Markup:
     worst = min(run, key=lambda p: p.score.value)
     f = worst.facts
-    told = f"{_short(worst.name, 60)}: score {worst.score.value:g}, {counted(f.data_files, 'file')}"
+    title = f"{_short(worst.name, 60)}: score {worst.score.value:g}, {plural(f.data_files, 'file')}"
     if f.small_files:
-        told += f", {f.small_files:,} small"
+        title += f", {f.small_files:,} small"
     if f.all_delete_records:
-        told += f", {counted(f.all_delete_records, 'delete record')}"
+        title += f", {plural(f.all_delete_records, 'delete record')}"
     if len(run) > 1:
-        told = f"{_short(run[0].name, 30)} to {_short(run[-1].name, 30)}, worst {told}"
-    return tag("i", class_=f"s{grade(worst.score.value)}", title=told)
+        title = f"{_short(run[0].name, 30)} to {_short(run[-1].name, 30)}, worst {title}"
+    return tag("i", class_=f"s{grade(worst.score.value)}", title=title)
 
 
 def _worst(worst: Sequence[PartitionHealth]) -> Markup:
@@ -215,7 +215,7 @@ def _worst(worst: Sequence[PartitionHealth]) -> Markup:
     more = len(worst) - _MOST_ROWS
     return joined(
         _table("Worst first", columns, rows),
-        tag("p", f"And {counted(more, 'partition')} more with less than 100 points.", class_="soft")
+        tag("p", f"And {plural(more, 'partition')} more with less than 100 points.", class_="soft")
         if more > 0
         else None,
     )
@@ -236,15 +236,15 @@ def _deletes(health: Health, plan: Plan) -> Markup:
         )
         for kind, count in f.delete_files.items()
     )
-    told = [
-        f"{counted(f.all_delete_records, 'delete record')} on {counted(f.rows, 'row')} ({f.delete_ratio:.1%})",
+    debts = [
+        f"{plural(f.all_delete_records, 'delete record')} on {plural(f.rows, 'row')} ({f.delete_ratio:.1%})",
         f"{f.fragment_ratio:.2f} delete files for each data file",
     ]
     if health.dangling_delete_files:
-        told.append(f"{health.dangling_delete_files:,} of the delete files apply to nothing any more")
+        debts.append(f"{health.dangling_delete_files:,} of the delete files apply to nothing any more")
     return _section(
         "Delete debt",
-        tag("p", "What readers apply with every scan: " + "; ".join(told) + ".", class_="soft"),
+        tag("p", "What readers apply with every scan: " + "; ".join(debts) + ".", class_="soft"),
         _table(None, ("kind", "files", "records", ""), rows),
     )
 
@@ -254,10 +254,10 @@ def _snapshots(health: Health, plan: Plan) -> Markup:
     if not health.timeline:
         return _section("Snapshots over time", tag("p", "There are no snapshots."))
     operations = Counter(moment.operation or "unknown" for moment in health.timeline)
-    told = ", ".join(f"{count:,} {name}" for name, count in operations.most_common())
+    counts = ", ".join(f"{count:,} {name}" for name, count in operations.most_common())
     return _section(
         "Snapshots over time",
-        tag("p", f"The newest {counted(len(health.timeline), 'snapshot')} of the branch: {told}.", class_="soft"),
+        tag("p", f"The newest {plural(len(health.timeline), 'snapshot')} of the branch: {counts}.", class_="soft"),
         timeline_chart(health.timeline),
         _legend(("a", "replace: files were rewritten, rows stayed the same")) if operations["replace"] else None,
     )
@@ -283,17 +283,18 @@ def _summary(health: Health, plan: Plan) -> Iterator[str]:
         yield f"Nothing would be done, with strategy {plan.policy.strategy}: {plan.why_nothing}."
     else:
         gain = sum(step.gain.scan_seconds for step in plan.steps)
-        price = sum(step.cost.money for step in plan.steps)
+        price = sum(step.cost.money.likely for step in plan.steps)
+        work = sum(step.cost.seconds.likely for step in plan.steps)
         yield (
-            f"With strategy {plan.policy.strategy}, {counted(p.input_files, 'file')} ({short_size(p.input_bytes)}) "
-            f"would become {p.output_files:,} in {counted(len(plan.steps), 'group')}: {p.files_before:,} data files "
+            f"With strategy {plan.policy.strategy}, {plural(p.input_files, 'file')} ({short_size(p.input_bytes)}) "
+            f"would become {p.output_files:,} in {plural(len(plan.steps), 'group')}: {p.files_before:,} data files "
             f"become {p.files_after:,}"
-            + (f", and {counted(p.delete_records, 'delete record')} would be applied." if p.delete_records else ".")
+            + (f", and {plural(p.delete_records, 'delete record')} would be applied." if p.delete_records else ".")
         )
         yield (
-            f"It would take about {seconds(sum(step.cost.seconds for step in plan.steps))} of work on one core"
-            + (f" and cost about {money(price, plan.prices.currency)}" if price else "")
-            + f", and save every full scan about {seconds(gain)}."
+            f"It would take about {format_seconds(work)} of work on one core"
+            + (f" and cost about {format_money(price, plan.prices.currency)}" if price else "")
+            + f", and save every full scan about {format_seconds(gain)}."
         )
     if plan.policy.where:
         yield f"Only files that may hold rows with {plan.policy.where} are looked at."
@@ -304,20 +305,20 @@ def _summary(health: Health, plan: Plan) -> Iterator[str]:
 
 
 def _groups(steps: Sequence[RewriteFiles], currency: str) -> Markup:
-    priced = any(step.cost.money for step in steps)
+    priced = any(step.cost.money.likely for step in steps)
     columns = ("partition", "files", "becomes", "size", "saves a scan", "work", *(["price"] if priced else []))
     rows = (
         (
             _name(step.partition, more=f"{step.reason}; {step.tier}, by {step.method}: {step.method_reason}"),
             *_numbers(len(step.files), step.predicted_files, short_size(step.bytes)),
-            *_numbers(seconds(step.gain.scan_seconds), seconds(step.cost.seconds)),
-            *(_numbers(money(step.cost.money, currency)) if priced else ()),
+            *_numbers(format_seconds(step.gain.scan_seconds), format_seconds(step.cost.seconds.likely)),
+            *(_numbers(format_money(step.cost.money.likely, currency)) if priced else ()),
         )
         for step in steps[:_MOST_ROWS]
     )
     rest = steps[_MOST_ROWS:]
-    read = counted(sum(len(step.files) for step in rest), "file")
-    more = f"And {counted(len(rest), 'group')} more: {read} ({short_size(sum(step.bytes for step in rest))})."
+    read = plural(sum(len(step.files) for step in rest), "file")
+    more = f"And {plural(len(rest), 'group')} more: {read} ({short_size(sum(step.bytes for step in rest))})."
     return joined(_table("Groups", columns, rows), tag("p", more, class_="soft") if rest else None)
 
 
@@ -338,7 +339,7 @@ def _left_out(entries: Sequence[LeftOut]) -> Markup:
     more = len(found) - _MOST_ROWS
     return joined(
         _table("Left out", ("why", "files", "size", "partitions"), rows),
-        tag("p", f"And {counted(more, 'reason')} more.", class_="soft") if more > 0 else None,
+        tag("p", f"And {plural(more, 'reason')} more.", class_="soft") if more > 0 else None,
     )
 
 

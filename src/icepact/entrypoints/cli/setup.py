@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import icepact
-from icepact.iceberg.jars import ensure_jars
-from icepact.iceberg.jvm import archive_path, find_java
-from icepact.iceberg.session import build_session
+from icepact.iceberg.spark.jars import ensure_jars
+from icepact.iceberg.spark.jvm import archive_path, find_java
+from icepact.iceberg.spark.session import build_session
 
 
 def prepare() -> dict[str, Any]:
@@ -53,11 +53,12 @@ def _build(archive: Path) -> None:
 
 
 def _whole_run(warehouse: str, archive: str) -> None:
-    from icepact.entrypoints.library import Compactor
+    from icepact.entrypoints.wiring import build_application
+    from icepact.policy.options import Options
 
     build_session({"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={archive}"})
-    compactor = Compactor(warehouse=warehouse)
-    spark = compactor.spark
+    application = build_application(warehouse=warehouse)
+    spark = application.spark
     spark.sql("CREATE NAMESPACE warm")
     spark.sql(
         "CREATE TABLE warm.up (id bigint, day date, text string) USING iceberg PARTITIONED BY (day)"
@@ -66,9 +67,9 @@ def _whole_run(warehouse: str, archive: str) -> None:
     for _ in range(2):
         spark.range(100).selectExpr("id", "date '2026-01-01' day", "uuid() text").writeTo("warm.up").append()
     spark.sql("DELETE FROM warm.up WHERE id % 7 = 0")
-    compactor.tables()
-    compactor.health("warm.up")
-    compactor.compact("warm.up")
+    application.tables()
+    application.health("warm.up", Options())
+    application.compact("warm.up", Options())
     spark.sql("SELECT count(*) FROM warm.up").collect()
 
 

@@ -25,8 +25,8 @@ class _Listener:
 
     answered = False
     """True when the command has ended."""
-    told = False
-    """True when it was said what Ctrl-C came to."""
+    announced = False
+    """True when the command has said itself what Ctrl-C came to."""
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         del number, frame
@@ -45,14 +45,14 @@ class _Listener:
         """Leave now: nothing of this process goes on, and nothing is tidied up."""
         _end_java(at_once=True)
         shown = "\x1b[?25h" if sys.stderr.isatty() else ""  # whoever drew a bar has hidden the cursor
-        if not self.told:
+        if not self.announced:
             line = "the command had ended before" if self.answered else so_far()
             os.write(2, f"{shown}icepact: interrupted: {line}\n".encode())
         os._exit(INTERRUPTED)
 
 
 def _end_java(*, at_once: bool) -> None:
-    session = sys.modules.get("icepact.iceberg.session")
+    session = sys.modules.get("icepact.iceberg.spark.session")
     if session is not None and hasattr(session, "end_java"):  # it may just be loading
         session.end_java(at_once=at_once)
 
@@ -75,8 +75,8 @@ def _begin(arguments: Sequence[str]) -> NoReturn:
         from icepact.entrypoints.cli.main import run
 
         code = run(arguments)
-        listener.answered, listener.told = True, was_pressed()
-        if listener.told:
+        listener.answered, listener.announced = True, was_pressed()
+        if listener.announced:
             _end_java(at_once=False)
     except BaseException:
         if not was_pressed():

@@ -2,7 +2,7 @@
 
 Counts and statistics say nothing of them: they are taken over from the source. All are compared if the policy says
 so. Otherwise as many as cost little: pages at the ends of chunks, where bytes are that belong somewhere else if a
-copy was put together wrongly. Where each look is a request to either side, that is a few places of an output.
+copy was put together wrongly. Where each read is a request to either side, that is a few ranges of an output.
 """
 
 import zlib
@@ -14,42 +14,46 @@ from typing import NamedTuple, assert_never
 import pyarrow as pa
 
 from icepact.execute.assemble.errors import CopyDiffers
-from icepact.execute.assemble.work import Compared
+from icepact.execute.assemble.messages import Compared
 from icepact.execute.parquet.assembler import Copy
 from icepact.execute.storage.base import KIB, MIB, Source, Storage
 
 _LEAST = 4 * MIB
 _SHARE = 100
 """Of each hundred bytes one is compared, but so many bytes at least."""
-_FILES_PER_PLACE, _FAR_PLACES = 4, 4
-"""Far away, one place for so many inputs is looked at, and so many at most."""
+_FILES_PER_RANGE, _MOST_FAR_RANGES = 4, 4
+"""Far away, one range for so many inputs is compared, and so many ranges at most."""
 _AT_ONCE = 8
 """Inputs that are read at the same time, if they are far away."""
 _STEP = 32 * MIB
-"""Bytes of either side that are held at once."""
+"""Bytes of either side that are in memory at once."""
 
 
 class Extent(NamedTuple):
-    """How much is looked at."""
+    """Upper limits of a sample of copied ranges."""
 
-    places: int
-    """Of an output, at most."""
+    ranges: int
+    """Ranges of an output that are compared."""
     longest: int
-    """Bytes of a page, or of pages that follow each other, that are compared."""
+    """Bytes of a range: a page, or pages that follow each other."""
 
 
-NEAR = Extent(places=256, longest=MIB)
+NEAR = Extent(ranges=256, longest=MIB)
 
 
-class Place(NamedTuple):
+class CopiedRange(NamedTuple):
     """Bytes of an output, and where they come from."""
 
     path: str
-    """Of the source."""
+    """Path of the source."""
     file_size: int
+    """Bytes of the source."""
     start: int
+    """Offset in the source."""
     at: int
+    """Offset in the output."""
     size: int
+    """Bytes of the range."""
 
 
 def check_copies(copies: Sequence[Copy], output: Source, storage: Storage, how: Compared) -> None:
@@ -58,7 +62,7 @@ def check_copies(copies: Sequence[Copy], output: Source, storage: Storage, how: 
         case Compared.NOTHING:
             return
         case Compared.SAMPLE:
-            extent = far_extent(len({copy.found.source.path for copy in copies})) if output.far else NEAR
+            extent = far_extent(len({copy.origin.source.path for copy in copies})) if output.far else NEAR
             _compare(sampled(copies, extent, phase=zlib.crc32(output.path.encode())), output, storage)
         case Compared.ALL:
             for batch in _batches(_merged(_whole(copies), _STEP)):
@@ -68,71 +72,71 @@ def check_copies(copies: Sequence[Copy], output: Source, storage: Storage, how: 
 
 
 def far_extent(files: int) -> Extent:
-    """What is looked at of an output of so many inputs where each look is a request."""
-    return Extent(places=min(max(1, files // _FILES_PER_PLACE), _FAR_PLACES), longest=64 * KIB)
+    """Limits of the sample of an output of so many inputs, where each read is a request."""
+    return Extent(ranges=min(max(1, files // _FILES_PER_RANGE), _MOST_FAR_RANGES), longest=64 * KIB)
 
 
-def sampled(copies: Sequence[Copy], extent: Extent, *, phase: int) -> list[Place]:
-    """The pages at the ends of all chunks; if they are too many, some of them, evenly spread from anywhere on."""
+def sampled(copies: Sequence[Copy], extent: Extent, *, phase: int) -> list[CopiedRange]:
+    """Pages at the ends of all chunks; if they are too many, some of them, evenly spread from anywhere on."""
     edges = list(_merged(_edges(copies, extent.longest), extent.longest))
     size = sum(edge.size for edge in edges)
-    room = max(_LEAST, sum(copy.found.size for copy in copies) // _SHARE)
-    if len(edges) <= extent.places and size <= room:
+    room = max(_LEAST, sum(copy.origin.size for copy in copies) // _SHARE)
+    if len(edges) <= extent.ranges and size <= room:
         return edges
-    count = max(1, min(extent.places, len(edges) * room // size))
+    count = max(1, min(extent.ranges, len(edges) * room // size))
     return [edges[(n * len(edges) + phase % len(edges)) // count] for n in range(count)]
 
 
-def _edges(copies: Sequence[Copy], longest: int) -> Iterator[Place]:
+def _edges(copies: Sequence[Copy], longest: int) -> Iterator[CopiedRange]:
     for copy in copies:
-        size = copy.found.size
-        first, last = min(copy.found.first, longest), min(copy.found.last, longest)
+        size = copy.origin.size
+        first, last = min(copy.origin.first, longest), min(copy.origin.last, longest)
         if first + last >= size:
-            yield _place(copy, 0, size)
+            yield _copied_range(copy, 0, size)
         else:
-            yield _place(copy, 0, first)
-            yield _place(copy, size - last, last)
+            yield _copied_range(copy, 0, first)
+            yield _copied_range(copy, size - last, last)
 
 
-def _whole(copies: Sequence[Copy]) -> Iterator[Place]:
+def _whole(copies: Sequence[Copy]) -> Iterator[CopiedRange]:
     for copy in copies:
-        for within in range(0, copy.found.size, _STEP):
-            yield _place(copy, within, min(_STEP, copy.found.size - within))
+        for within in range(0, copy.origin.size, _STEP):
+            yield _copied_range(copy, within, min(_STEP, copy.origin.size - within))
 
 
-def _place(copy: Copy, within: int, size: int) -> Place:
-    source = copy.found.source
-    return Place(source.path, source.size, copy.found.start + within, copy.at + within, size)
+def _copied_range(copy: Copy, within: int, size: int) -> CopiedRange:
+    source = copy.origin.source
+    return CopiedRange(source.path, source.size, copy.origin.start + within, copy.at + within, size)
 
 
-def _merged(places: Iterator[Place], longest: int) -> Iterator[Place]:
-    """Places with their neighbours, up to a length; what follows in the output must follow in the source."""
-    last: Place | None = None
-    for place in places:
-        if last is not None and _follows(last, place) and last.size + place.size <= longest:
-            last = last._replace(size=last.size + place.size)
+def _merged(ranges: Iterator[CopiedRange], longest: int) -> Iterator[CopiedRange]:
+    """Ranges with their neighbours, up to a length; what follows in the output must follow in the source."""
+    last: CopiedRange | None = None
+    for copied in ranges:
+        if last is not None and _follows(last, copied) and last.size + copied.size <= longest:
+            last = last._replace(size=last.size + copied.size)
         else:
             if last is not None:
                 yield last
-            last = place
+            last = copied
     if last is not None:
         yield last
 
 
-def _follows(one: Place, other: Place) -> bool:
+def _follows(one: CopiedRange, other: CopiedRange) -> bool:
     return (one.path, one.start + one.size, one.at + one.size) == (other.path, other.start, other.at)
 
 
-def _batches(places: Iterator[Place]) -> Iterator[list[Place]]:
-    """As many places as may be held at once."""
-    batch: list[Place] = []
-    held = 0
-    for place in places:
-        if batch and held + place.size > _STEP:
+def _batches(ranges: Iterator[CopiedRange]) -> Iterator[list[CopiedRange]]:
+    """Ranges in batches, each no larger than may be in memory at once."""
+    batch: list[CopiedRange] = []
+    in_memory = 0
+    for copied in ranges:
+        if batch and in_memory + copied.size > _STEP:
             yield batch
-            batch, held = [], 0
-        batch.append(place)
-        held += place.size
+            batch, in_memory = [], 0
+        batch.append(copied)
+        in_memory += copied.size
     if batch:
         yield batch
 
@@ -140,27 +144,27 @@ def _batches(places: Iterator[Place]) -> Iterator[list[Place]]:
 # -- comparing --------------------------------------------------------------------------------------
 
 
-def _compare(places: Sequence[Place], output: Source, storage: Storage) -> None:
-    ours = dict(zip(places, output.gather([(place.at, place.size) for place in places]), strict=True))
-    by_file = [list(group) for _, group in groupby(sorted(places), key=lambda place: place.path)]
+def _compare(ranges: Sequence[CopiedRange], output: Source, storage: Storage) -> None:
+    ours = dict(zip(ranges, output.gather([(copied.at, copied.size) for copied in ranges]), strict=True))
+    by_file = [list(group) for _, group in groupby(sorted(ranges), key=lambda copied: copied.path)]
     if output.far and len(by_file) > 1:
         with ThreadPoolExecutor(min(len(by_file), _AT_ONCE)) as pool:
             theirs = list(pool.map(lambda group: _read(group, storage), by_file))
     else:
         theirs = [_read(group, storage) for group in by_file]
-    for group, found in zip(by_file, theirs, strict=True):
-        for place, data in zip(group, found, strict=True):
-            if not pa.py_buffer(data).equals(pa.py_buffer(ours[place])):
-                end = place.at + place.size
+    for group, pieces in zip(by_file, theirs, strict=True):
+        for copied, data in zip(group, pieces, strict=True):
+            if not pa.py_buffer(data).equals(pa.py_buffer(ours[copied])):
+                end = copied.at + copied.size
                 raise CopyDiffers(
-                    f"{output.path}: bytes {place.at} to {end} are not those of {place.path} from byte {place.start}"
+                    f"{output.path}: bytes {copied.at} to {end} are not those of {copied.path} from byte {copied.start}"
                     " on, which they were copied from"
                 )
 
 
-def _read(places: Sequence[Place], storage: Storage) -> list[memoryview]:
-    source = storage.open(places[0].path, places[0].file_size)
+def _read(ranges: Sequence[CopiedRange], storage: Storage) -> list[memoryview]:
+    source = storage.open(ranges[0].path, ranges[0].file_size)
     try:
-        return source.gather([(place.start, place.size) for place in places])
+        return source.gather([(copied.start, copied.size) for copied in ranges])
     finally:
         source.close()

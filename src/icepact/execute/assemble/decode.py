@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 
 from icepact.execute.assemble.encode import column_name
 from icepact.execute.assemble.errors import NotAssembled, one_line
+from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.project import project
 from icepact.execute.assemble.reading import read_plan
 from icepact.execute.assemble.target import LINEAGE_IDS, ROW_ID, arrow_type
-from icepact.execute.assemble.view import View
 from icepact.execute.parquet.footer import Chunk
 from icepact.execute.parquet.layout import (
     BYTE_ARRAY,
@@ -23,7 +23,7 @@ from icepact.execute.parquet.layout import (
     DICTIONARIES,
 )
 
-_NAMED = {
+_SPECIAL_ENCODINGS = {
     DELTA_BINARY_PACKED: "DELTA_BINARY_PACKED",
     DELTA_LENGTH_BYTE_ARRAY: "DELTA_LENGTH_BYTE_ARRAY",
     DELTA_BYTE_ARRAY: "DELTA_BYTE_ARRAY",
@@ -32,18 +32,18 @@ _NAMED = {
 
 
 def in_dictionary(chunk: Chunk) -> bool:
-    """True if every value of a chunk is held in its dictionary."""
-    found = chunk.data_encodings
-    if found is None:
+    """True if every value of a chunk is in its dictionary."""
+    encodings = chunk.data_encodings
+    if encodings is None:
         return chunk.dictionary_offset is not None and 0 not in chunk.encodings
-    return bool(found) and found <= DICTIONARIES
+    return bool(encodings) and encodings <= DICTIONARIES
 
 
 class Decoder:
     """Decodes row groups of one file."""
 
-    def __init__(self, view: View, without: frozenset[int] = frozenset()) -> None:
-        """`without` has the numbers of the target's columns that are not wanted."""
+    def __init__(self, view: InputView, without: frozenset[int] = frozenset()) -> None:
+        """`without` has the numbers of the target's columns that are not decoded."""
         self.view = view
         self.without = without
         self._fields = [field for n, field in enumerate(view.target.fields) if n not in without]
@@ -66,11 +66,11 @@ class Decoder:
             raise NotAssembled(f"{self.view.file.path}: {one_line(error)}") from error
 
     def _rows(self, group: int, keep: np.ndarray | None, most: int) -> Iterator[pa.Table]:
-        where = self.view.input.footer.row_groups[group]
+        row_group = self.view.input.footer.row_groups[group]
         at = 0
-        for rows, columns in self._pieces(group, where.rows, most):
+        for rows, columns in self._pieces(group, row_group.rows, most):
             kept = None if keep is None else keep[at : at + rows]
-            yield self._projected(columns, np.arange(where.first_row + at, where.first_row + at + rows), kept)
+            yield self._projected(columns, np.arange(row_group.first_row + at, row_group.first_row + at + rows), kept)
             at += rows
 
     def _pieces(self, group: int, rows: int, most: int) -> Iterator[tuple[int, list[pa.ChunkedArray]]]:
@@ -86,42 +86,42 @@ class Decoder:
             for batch in self._file.reader.iter_batches(most, [group], self._columns, use_threads=threads):
                 yield batch.num_rows, [pa.chunked_array([column]) for column in batch.columns]
 
-    def _projected(self, found: list[pa.ChunkedArray], positions: np.ndarray, keep: np.ndarray | None) -> pa.Table:
+    def _projected(self, decoded: list[pa.ChunkedArray], positions: np.ndarray, keep: np.ndarray | None) -> pa.Table:
         view = self.view
         if keep is not None:
             mask = pa.array(keep)
-            found, positions = [column.filter(mask) for column in found], positions[keep]
-        at = {child.field_id: n for n, child in enumerate(self._nodes)}
+            decoded, positions = [column.filter(mask) for column in decoded], positions[keep]
+        index_of = {child.field_id: n for n, child in enumerate(self._nodes)}
         columns: list[pa.ChunkedArray] = []
         for field in self._fields:
-            place = at.get(field["id"])
+            index = index_of.get(field["id"])
             if field["id"] in LINEAGE_IDS:
-                held = None if place is None else found[place]
-                columns.append(lineage(view, field["id"], positions, held))
-            elif place is None:
+                stored = None if index is None else decoded[index]
+                columns.append(lineage(view, field["id"], positions, stored))
+            elif index is None:
                 constant = pa.repeat(view.constant(field), len(positions))
                 columns.append(pa.chunked_array([constant], type=arrow_type(field["type"])))
             else:
-                columns.append(project(found[place], self._nodes[place], field, view.constant))
+                columns.append(project(decoded[index], self._nodes[index], field, view.constant))
         return pa.table(columns, names=[column_name(f["id"]) for f in self._fields])
 
 
-def lineage(view: View, field_id: int, positions: np.ndarray, held: pa.ChunkedArray | None) -> pa.ChunkedArray:
-    """Row ids or update numbers: what the file holds, nulls resolved; without a first row id there are none."""
+def lineage(view: InputView, field_id: int, positions: np.ndarray, stored: pa.ChunkedArray | None) -> pa.ChunkedArray:
+    """Row ids or update numbers: those that the file stores, nulls resolved; without a first row id there are none."""
     if view.file.first_row_id is None:
         return pa.chunked_array([pa.nulls(len(positions), pa.int64())])
     if field_id == ROW_ID:
         inherited = pa.array(positions + view.file.first_row_id)
     else:
         inherited = pa.repeat(pa.scalar(view.file.sequence_number, pa.int64()), len(positions))
-    if held is None:
+    if stored is None:
         return pa.chunked_array([inherited])
-    if held.null_count == 0:
-        return held
-    return pa.chunked_array([pa.array(held.combine_chunks()).fill_null(inherited)])
+    if stored.null_count == 0:
+        return stored
+    return pa.chunked_array([pa.array(stored.combine_chunks()).fill_null(inherited)])
 
 
 def named_encoding(chunk: Chunk) -> str | None:
     """The encoding of a chunk without a dictionary, if it is a special one."""
-    found = (chunk.data_encodings or frozenset()) - DICTIONARIES
-    return _NAMED.get(next(iter(found))) if len(found) == 1 else None
+    encodings = (chunk.data_encodings or frozenset()) - DICTIONARIES
+    return _SPECIAL_ENCODINGS.get(next(iter(encodings))) if len(encodings) == 1 else None

@@ -1,4 +1,4 @@
-"""Which rows of a file are gone, and so which row groups are touched."""
+"""Deleted rows of a file, row group by row group: one without any may be copied."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -9,22 +9,22 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from icepact.execute.assemble.errors import NotAssembled
+from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.ranges import column_range, constant_of, default_of, in_bloom
-from icepact.execute.assemble.view import View
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.deletes.equality import KeySet
 from icepact.execute.deletes.files import columns_by_id
-from icepact.model.table import DeleteKind
+from icepact.model.files import DeleteKind
 
 Mask = NDArray[np.bool_]
 _MOST_PROBES = 1000
 """Keys that are tried in a bloom filter; for more, reading the column is the faster way."""
 
 
-class Deleted:
-    """The deletes of one file, asked row group by row group."""
+class DeletedRows:
+    """Applies the deletes of one file to its row groups."""
 
-    def __init__(self, view: View, cache: DeleteCache) -> None:
+    def __init__(self, view: InputView, cache: DeleteCache) -> None:
         self._view = view
         refs = view.file.deletes
         by_position = [ref for ref in refs if ref.kind is not DeleteKind.EQUALITY]
@@ -36,16 +36,16 @@ class Deleted:
             self._key_sets = cache.key_sets(by_key, view.context.types, {i: default_of(view, i) for i in ids})
 
     def keep(self, group: int) -> Mask | None:
-        """Which rows of a row group survive; null if all do."""
-        where = self._view.input.footer.row_groups[group]
-        first, last = np.searchsorted(self._positions, [where.first_row, where.first_row + where.rows])
+        """Which rows of a row group survive; `None` if all do."""
+        row_group = self._view.input.footer.row_groups[group]
+        first, last = np.searchsorted(self._positions, [row_group.first_row, row_group.first_row + row_group.rows])
         if first == last and not self._key_sets:
             return None
-        gone = np.zeros(where.rows, dtype=bool)
-        gone[self._positions[first:last] - where.first_row] = True
+        gone = np.zeros(row_group.rows, dtype=bool)
+        gone[self._positions[first:last] - row_group.first_row] = True
         for keys in self._key_sets:
             if self._may_match(keys, group):
-                gone |= keys.matches(self._key_columns(keys, group), where.rows)
+                gone |= keys.matches(self._key_columns(keys, group), row_group.rows)
         return ~gone if gone.any() else None
 
     def _may_match(self, keys: KeySet, group: int) -> bool:
@@ -62,28 +62,28 @@ class Deleted:
     def _key_columns(self, keys: KeySet, group: int) -> dict[int, Any]:
         """The key columns of a row group; of one that the file lacks, its constant."""
         view = self._view
-        own = [i for i in keys.field_ids if i in view.place_of and i not in view.constants]
-        held = sorted(view.place_of[i] for i in own)
+        own = [i for i in keys.field_ids if i in view.leaf_index and i not in view.constants]
+        indexes = sorted(view.leaf_index[i] for i in own)
         columns: dict[int, Any] = {}
         for field_id in keys.field_ids:
             if field_id not in own:
                 if field_id not in view.constants and not view.lacks(field_id):
                     raise NotAssembled("a key column was added inside a struct that the file has")
                 columns[field_id] = constant_of(view, field_id)
-        if held:
-            columns |= self._read(group, held, own)
+        if indexes:
+            columns |= self._read(group, indexes, own)
         return columns
 
     @cached_property
     def _file(self) -> pq.ParquetFile:
         return self._view.opened()
 
-    def _read(self, group: int, held: list[int], ids: Sequence[int]) -> dict[int, Any]:
+    def _read(self, group: int, indexes: list[int], ids: Sequence[int]) -> dict[int, Any]:
         view = self._view
-        table = view.read_columns(self._file, group, held)
+        table = view.read_columns(self._file, group, indexes)
         if view.has_ids:
             return columns_by_id(table, ids)
-        if any(len(view.leaves[n].path) > 1 for n in held):
+        if any(len(view.leaves[n].path) > 1 for n in indexes):
             raise NotAssembled("a key column is inside a struct of a file without field ids")
-        found = {view.leaves[n].field_id: table.column(number) for number, n in enumerate(held)}
-        return {field_id: column for field_id, column in found.items() if field_id is not None}
+        columns = {view.leaves[n].field_id: table.column(number) for number, n in enumerate(indexes)}
+        return {field_id: column for field_id, column in columns.items() if field_id is not None}

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from icepact.execute.assemble.errors import NotAssembled
-from icepact.execute.assemble.nans import tell_nans
+from icepact.execute.assemble.messages import WriteSettings
+from icepact.execute.assemble.nans import count_nans
 from icepact.execute.assemble.target import Target
-from icepact.execute.assemble.work import Writing
 from icepact.execute.parquet.input import Input, Pieces
 from icepact.execute.parquet.layout import BYTE_ARRAY, FIXED
 from icepact.execute.parquet.schema import Logical, same_levels
@@ -24,10 +24,10 @@ _BATCH = 4096
 """Values the writer takes at once, if pages are of the usual size."""
 _BYTES_OF_VALUE = 512
 """A page is ended between batches only: small pages need small batches, in case values are large."""
-_HELD_AS_STORED: frozenset[Logical] = frozenset({("uuid",), ("decimal",)})
-"""What is written without saying what it means: the physical type says enough, and the footer is written by us."""
-_LOOK = 8192
-"""Rows that are looked at before asking whether all values of a dictionary were seen."""
+_UNANNOTATED: frozenset[Logical] = frozenset({("uuid",), ("decimal",)})
+"""Types written without an annotation: the physical type says enough, and the footer is written by us."""
+_ROWS_PER_CHECK = 8192
+"""Rows that are read between two checks whether all values of a dictionary are in use."""
 _LARGEST_OF_ROWS = 0.6
 """A dictionary with more entries per row than this saves nothing."""
 
@@ -55,13 +55,13 @@ def _paths(path: str, kind: pa.DataType) -> list[str]:
 class Encoder:
     """Writes tables of the target's columns as single row groups."""
 
-    def __init__(self, target: Target, writing: Writing) -> None:
+    def __init__(self, target: Target, writing: WriteSettings) -> None:
         self.target = target
         self._writing = writing
         fields = zip(target.arrow, target.fields, strict=True)
-        self.schema = pa.schema([field.with_name(column_name(told["id"])) for field, told in fields])
+        self.schema = pa.schema([arrow.with_name(column_name(field["id"])) for arrow, field in fields])
         self.paths = leaf_paths(self.schema)
-        """Of the target's leaves, as the writer names them."""
+        """Paths of the target's leaves, as the writer names them."""
         self._known_good: set[int] = set()
         self._levels: int | dict[str, int] | None = writing.level
         if writing.level is not None and writing.level_of_numbers is not None:
@@ -72,14 +72,14 @@ class Encoder:
             }
 
     def encode(self, table: pa.Table, dictionaries: frozenset[str], encodings: Mapping[str, str]) -> Input:
-        """One row group. `dictionaries` and `encodings` say how the sources held their columns, by path."""
+        """One row group. `dictionaries` and `encodings` say how the sources encoded their columns, by path."""
         columns, fields, in_dictionary = [], [], set(dictionaries)
         for name, column in zip(table.column_names, _pruned(table).columns, strict=True):
             field = self.schema.field(name)
             if not pa.types.is_dictionary(column.type):
                 columns.append(column)
                 fields.append(field)
-            elif self._worth_it(column):
+            elif self._keeps_dictionary(column):
                 in_dictionary.add(name)
                 columns.append(column)
                 fields.append(field.with_type(column.type))
@@ -96,7 +96,7 @@ class Encoder:
         schema = pa.schema([self.schema.field(name) for name in table.column_names])
         return self.write(pa.Table.from_arrays(columns, schema=schema), frozenset(), {})
 
-    def _worth_it(self, column: pa.ChunkedArray) -> bool:
+    def _keeps_dictionary(self, column: pa.ChunkedArray) -> bool:
         dictionary = column.chunk(0).dictionary if column.num_chunks else None
         if dictionary is None:
             return False
@@ -111,7 +111,7 @@ class Encoder:
         with pq.ParquetWriter(sink, table.schema, **options) as writer:
             writer.write_table(table, row_group_size=max(1, table.num_rows))
         encoded = Input(sink)
-        tell_nans(encoded, table)
+        count_nans(encoded, table)
         return encoded
 
     def _options(
@@ -143,7 +143,7 @@ class Encoder:
         }
 
     def check(self, encoded: Input, leaves: Sequence[int], rows: int) -> None:
-        """What was encoded has all rows, and means what the target's schema says of these leaves of it."""
+        """Raise NotAssembled unless a row group has all rows, and the types that the target says for these leaves."""
         if (encoded.footer.rows, len(encoded.footer.row_groups)) != (rows, 1):
             raise NotAssembled("rows could not be encoded as one row group")
         if not self._known_good.issuperset(leaves):
@@ -154,7 +154,7 @@ class Encoder:
         for mine, number in zip(encoded.footer.leaves, leaves, strict=True):
             wanted = self.target.leaves[number]
             alike = mine.physical == wanted.physical and mine.length == wanted.length and same_levels(mine, wanted)
-            silent = mine.logical == () and wanted.logical[:1] in _HELD_AS_STORED
+            silent = mine.logical == () and wanted.logical[:1] in _UNANNOTATED
             if not alike or (mine.logical != wanted.logical and not silent):
                 raise NotAssembled(f"{b'.'.join(wanted.path).decode()} cannot be encoded as Iceberg wants it")
 
@@ -180,12 +180,12 @@ def _pruned_chunk(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
     indices = chunk.indices
     valid = indices.drop_null().to_numpy() if indices.null_count else indices.to_numpy()
     used = np.zeros(len(chunk.dictionary), dtype=bool)
-    for at in range(0, len(valid), _LOOK):
-        used[valid[at : at + _LOOK]] = True
+    for at in range(0, len(valid), _ROWS_PER_CHECK):
+        used[valid[at : at + _ROWS_PER_CHECK]] = True
         if used.all():
             return chunk
-    places = np.cumsum(used, dtype=np.int32) - 1
+    new_indices = np.cumsum(used, dtype=np.int32) - 1
     mask = indices.is_null().to_numpy(zero_copy_only=False) if indices.null_count else None
     filled = indices.fill_null(0).to_numpy() if indices.null_count else valid
-    moved = places[filled] if len(places) else np.zeros(len(filled), dtype=np.int32)
+    moved = new_indices[filled] if len(new_indices) else np.zeros(len(filled), dtype=np.int32)
     return pa.DictionaryArray.from_arrays(pa.array(moved, mask=mask), chunk.dictionary.filter(pa.array(used)))

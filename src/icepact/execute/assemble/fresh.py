@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator
 
 from icepact.execute.assemble.decode import Decoder
 from icepact.execute.assemble.forms import Forms
+from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.lanes import Lanes
 from icepact.execute.assemble.memory import column_size, most_decoded
-from icepact.execute.assemble.view import View
-from icepact.execute.assemble.work import MOST_ROWS
+from icepact.execute.assemble.messages import MOST_ROWS
 from icepact.execute.parquet.input import Pick
 
 
-def fits(view: View, group: int, columns: Iterable[int]) -> bool:
+def fits(view: InputView, group: int, columns: Iterable[int]) -> bool:
     """True if each of these columns of a row group can be decoded at once, within a task's memory."""
     writing = view.context.writing
     limit = most_decoded(writing)
@@ -19,28 +19,28 @@ def fits(view: View, group: int, columns: Iterable[int]) -> bool:
     return few and all(column_size(view, group, column) <= limit for column in columns)
 
 
-class Fresh:
-    """Makes the chunks, as few columns at a time as memory allows."""
+class FreshChunks:
+    """Encodes new chunks for single columns, as few at a time as memory allows."""
 
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
         self._target = lanes.encoder.target
         self._decoders: dict[frozenset[int], Decoder] = {}
-        """For the file that was read last, by the columns that they read."""
+        """Decoders of the file that was read last, by the columns that they read."""
 
-    def chunks(self, view: View, group: int, columns: frozenset[int]) -> dict[int, Pick]:
+    def chunks(self, view: InputView, group: int, columns: frozenset[int]) -> dict[int, Pick]:
         """Chunks of these columns, all rows of a row group, by leaf of the target."""
         rows = view.input.footer.row_groups[group].rows
         forms = Forms(self._lanes.encoder)
         forms.remember(view, group)
-        found: dict[int, Pick] = {}
+        chunks: dict[int, Pick] = {}
         for some in _batches(view, group, columns):
             leaves = [n for n, top in enumerate(self._target.top_of_leaf) if top in some]
             [table] = self._decoder(view, some).rows(group, None, rows)
-            found |= self._lanes.picks(self._lanes.begin(table, forms, leaves))
-        return found
+            chunks |= self._lanes.picks(self._lanes.begin(table, forms, leaves))
+        return chunks
 
-    def _decoder(self, view: View, columns: frozenset[int]) -> Decoder:
+    def _decoder(self, view: InputView, columns: frozenset[int]) -> Decoder:
         if any(decoder.view is not view for decoder in self._decoders.values()):
             self._decoders.clear()
         if columns not in self._decoders:
@@ -49,7 +49,7 @@ class Fresh:
         return self._decoders[columns]
 
 
-def _batches(view: View, group: int, columns: Iterable[int]) -> Iterator[frozenset[int]]:
+def _batches(view: InputView, group: int, columns: Iterable[int]) -> Iterator[frozenset[int]]:
     """The columns in order, as many at once as can be decoded at once."""
     limit = most_decoded(view.context.writing)
     some: set[int] = set()

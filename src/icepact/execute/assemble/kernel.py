@@ -7,46 +7,47 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from icepact.execute.assemble.deleted import Deleted
+from icepact.execute.assemble.deleted import DeletedRows
 from icepact.execute.assemble.encode import Encoder
-from icepact.execute.assemble.extras import picks
-from icepact.execute.assemble.fresh import Fresh
+from icepact.execute.assemble.fresh import FreshChunks
+from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.lanes import Lanes
+from icepact.execute.assemble.messages import InputFile, TaskContext, UnitReport, UnitWork
 from icepact.execute.assemble.output import Outputs
-from icepact.execute.assemble.rows import Rows
+from icepact.execute.assemble.row_buffer import RowBuffer
 from icepact.execute.assemble.segments import Segment, fresh_columns, segments
+from icepact.execute.assemble.synthetic_chunks import picks
 from icepact.execute.assemble.target import Target, make_target
-from icepact.execute.assemble.view import View
-from icepact.execute.assemble.work import InputFile, TaskContext, UnitReport, UnitWork
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.parquet.errors import Damaged
 from icepact.execute.parquet.input import sorting_columns
 from icepact.execute.storage.base import Storage
+from icepact.model.effort import Effort
 
 _MOST_CHUNKS = 50_000
-"""Column chunks of a unit whose footers are held at once."""
+"""Column chunks of a unit whose footers are in memory at once."""
 _MOST_OPEN = 100
 """Inputs that are open at once."""
 _SHARE = 4
-"""Of a task's memory, a quarter holds small files that were looked at, and a quarter those that wait."""
+"""Of a task's memory, a quarter holds small files that were opened for their schema, and a quarter those that wait."""
 
 
 def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: DeleteCache, attempt: str) -> UnitReport:
     """Rewrite one unit. Whatever goes wrong, no file of it is left behind."""
     clock = _Clock()
     before = storage.traffic
-    looked = _looked_at(work, context, storage)
-    outputs = Outputs(storage, looked.target, context, f"{work.output}-{attempt}", work.max_file_size)
+    inputs = _open_inputs(work, context, storage)
+    outputs = Outputs(storage, inputs.target, context, f"{work.output}-{attempt}", work.max_file_size)
     try:
-        with Lanes(Encoder(looked.target, context.writing), work.lanes) as lanes:
-            unit = _Unit(work, context, looked, storage, cache, lanes, outputs)
+        with Lanes(Encoder(inputs.target, context.writing), work.lanes) as lanes:
+            unit = _Unit(work, context, inputs, storage, cache, lanes, outputs)
             unit.run()
     except BaseException:
         with suppress(Exception):
             outputs.abort()
         raise
     finally:
-        for view in looked.views.values():
+        for view in inputs.views.values():
             view.source.close()
         pa.default_memory_pool().release_unused()
     after = storage.traffic
@@ -56,17 +57,19 @@ def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: Dele
         outputs=tuple(outputs.written),
         rows_read=rows_read,
         rows_deleted=unit.rows_deleted,
-        copied_bytes=outputs.copied_bytes,
-        encoded_bytes=outputs.encoded_bytes,
-        requests=after.requests - before.requests,
-        write_requests=after.writes - before.writes,
-        transferred_bytes=after.bytes_read + after.bytes_written - before.bytes_read - before.bytes_written,
-        seconds=clock.seconds(work.lanes),
+        effort=Effort(
+            seconds=clock.seconds(work.lanes),
+            copied_bytes=outputs.copied_bytes,
+            encoded_bytes=outputs.encoded_bytes,
+            transferred_bytes=after.bytes_read + after.bytes_written - before.bytes_read - before.bytes_written,
+            requests=after.requests - before.requests,
+            write_requests=after.writes - before.writes,
+        ),
     )
 
 
 class _Clock:
-    """Tells how long a unit takes one core: with several lanes, what they worked counts, not what was waited."""
+    """Measures the seconds that a unit takes one core: with several lanes, those they worked, not those they waited."""
 
     def __init__(self) -> None:
         self._started, self._worked = time.monotonic(), time.process_time()
@@ -76,38 +79,38 @@ class _Clock:
         return max(elapsed, worked) if lanes > 1 else elapsed
 
 
-class _Looked(NamedTuple):
-    """What was seen of a unit's inputs before it was begun."""
+class _OpenedInputs(NamedTuple):
+    """The schema of a unit's outputs, and the inputs that were opened to choose it."""
 
     target: Target
-    views: dict[str, View]
+    views: dict[str, InputView]
     closed: frozenset[str]
     """Paths of inputs that must be opened again."""
 
 
-def _looked_at(work: UnitWork, context: TaskContext, storage: Storage) -> _Looked:
-    """The schema of the outputs, and the inputs that had to be opened to settle it.
+def _open_inputs(work: UnitWork, context: TaskContext, storage: Storage) -> _OpenedInputs:
+    """Choose the schema of the outputs, and open as many inputs as that takes.
 
     A column that no input can hold a null in stays without nulls: only so can its pages be copied. If the first
-    input has no such column, which the table does not know of, the others need not be looked at.
+    input has no such column, which the table does not know of, the others need not be opened.
     """
     target = make_target(context.schema, lineage=context.lineage)
-    views: dict[str, View] = {}
+    views: dict[str, InputView] = {}
     closed: set[str] = set()
-    held = 0
+    in_memory = 0
     ids = {field["id"] for field in target.fields}
     required = {field["id"] for field in target.fields if field["required"]}
     try:
         for file in work.inputs:
-            view = views[file.path] = _opened(file, storage, target, context)
+            view = views[file.path] = _open_view(file, storage, target, context)
             if view.never_null & ids <= required or len(work.inputs) * len(target.leaves) > _MOST_CHUNKS:
-                return _Looked(target, views, frozenset(closed))
-            if held + file.size <= context.writing.task_memory // _SHARE:
-                view.hold()
-            if view.held:
-                held += file.size
+                return _OpenedInputs(target, views, frozenset(closed))
+            if in_memory + file.size <= context.writing.task_memory // _SHARE:
+                view.load()
+            if view.in_memory:
+                in_memory += file.size
             elif file.size < context.writing.copy_floor or len(views) > _MOST_OPEN:
-                view.source.close()  # it is opened again when its turn comes; only its footer is held
+                view.source.close()  # it is opened again when its turn comes; only its footer is kept
                 closed.add(file.path)
     except BaseException:
         for view in views.values():
@@ -117,13 +120,13 @@ def _looked_at(work: UnitWork, context: TaskContext, storage: Storage) -> _Looke
     target = make_target(context.schema, lineage=context.lineage, never_null=strict)
     for view in views.values():
         view.target = target
-    return _Looked(target, views, frozenset(closed))
+    return _OpenedInputs(target, views, frozenset(closed))
 
 
-def _opened(file: InputFile, storage: Storage, target: Target, context: TaskContext) -> View:
+def _open_view(file: InputFile, storage: Storage, target: Target, context: TaskContext) -> InputView:
     source = storage.open(file.path, file.size)
     try:
-        return View(file, source, target, context)
+        return InputView(file, source, target, context)
     except Damaged as error:
         source.close()
         raise Damaged(f"{file.path}: {error}") from None
@@ -136,7 +139,7 @@ class _Unit:
         self,
         work: UnitWork,
         context: TaskContext,
-        looked: _Looked,
+        inputs: _OpenedInputs,
         storage: Storage,
         cache: DeleteCache,
         lanes: Lanes,
@@ -144,28 +147,28 @@ class _Unit:
     ) -> None:
         self._work = work
         self._context = context
-        self._target = looked.target
+        self._target = inputs.target
         self._storage = storage
         self._cache = cache
         self._outputs = outputs
-        self._views = looked.views
-        self._closed = looked.closed
+        self._views = inputs.views
+        self._closed = inputs.closed
         self._encoder = lanes.encoder
-        self._fresh = Fresh(lanes)
-        self._rows = Rows(context.writing, lanes, outputs)
+        self._fresh = FreshChunks(lanes)
+        self._rows = RowBuffer(context.writing, lanes, outputs)
         self._waiting: list[Segment] = []
         self._waiting_bytes = 0
-        self._current: View | None = None
-        self._open: list[View] = []
-        self._copied_from: set[View] = set()
-        self._walk = not outputs.splices
+        self._current: InputView | None = None
+        self._open: list[InputView] = []
+        self._copied_from: set[InputView] = set()
+        self._walk = not outputs.copies_server_side
         self.rows_deleted = 0
 
     def run(self) -> None:
         try:
             for segment in self._segments():
                 self._do(segment)
-            self._settle()
+            self._flush_small_row_groups()
             self._rows.finish()
             self._outputs.finish()
         finally:
@@ -177,13 +180,13 @@ class _Unit:
         for file in self._work.inputs:
             view = self._views.get(file.path)
             if view is None:
-                view = _opened(file, self._storage, self._target, self._context)
+                view = _open_view(file, self._storage, self._target, self._context)
             elif file.path in self._closed:
                 view.reopen(self._storage.open(file.path, file.size))
             self._open.append(view)
             self._current = view
             survived = 0
-            for segment in segments(view, Deleted(view, self._cache), walk=self._walk):
+            for segment in segments(view, DeletedRows(view, self._cache), walk=self._walk):
                 survived += segment.rows
                 yield segment
             self.rows_deleted += file.rows - survived
@@ -191,7 +194,7 @@ class _Unit:
             if not self._waiting or self._waiting[-1].view is not view:
                 self._close(view)
 
-    def _close(self, view: View) -> None:
+    def _close(self, view: InputView) -> None:
         # where the store copies by itself, a copy may still wait for its neighbour
         if self._walk or view not in self._copied_from:
             view.source.close()
@@ -200,26 +203,26 @@ class _Unit:
 
     def _do(self, segment: Segment) -> None:
         if segment.fresh is not None:
-            self._settle()
+            self._flush_small_row_groups()
             self._copy(segment, segment.fresh)
         elif segment.small:
             self._wait(segment)
         else:
-            self._settle()
+            self._flush_small_row_groups()
             self._rows.take(segment)
 
     def _wait(self, segment: Segment) -> None:
-        """Small row groups wait for others to become a large one with."""
+        """Keep a small row group until there are enough of them for a large one."""
         writing = self._context.writing
-        if self._waiting_bytes + segment.where.size > min(writing.row_group_bytes, writing.task_memory // _SHARE):
-            self._settle()
+        if self._waiting_bytes + segment.row_group.size > min(writing.row_group_bytes, writing.task_memory // _SHARE):
+            self._flush_small_row_groups()
         if segment.view not in self._copied_from or self._walk:
-            segment.view.hold()
+            segment.view.load()
         self._waiting.append(segment)
-        self._waiting_bytes += segment.where.size
+        self._waiting_bytes += segment.row_group.size
 
-    def _settle(self) -> None:
-        """Make something of the small row groups that wait.
+    def _flush_small_row_groups(self) -> None:
+        """Join, copy or decode the small row groups that wait.
 
         One with nothing to join is copied if it can be: encoding it would not make it larger.
         """
@@ -241,15 +244,15 @@ class _Unit:
 
     def _may_join(self, waiting: Sequence[Segment]) -> bool:
         """Where the store copies by itself, pages that are not in memory would cost a request for each chunk."""
-        return self._walk or all(segment.view.held for segment in waiting)
+        return self._walk or all(segment.view.in_memory for segment in waiting)
 
     def _copy(self, segment: Segment, fresh: frozenset[int]) -> None:
         """Copy the chunks of a row group; those of `fresh` columns are encoded anew."""
         self._rows.finish()
         view = segment.view
-        if not view.held:
+        if not view.in_memory:
             self._copied_from.add(view)
-        place_of = {place: n for n, place in enumerate(view.leaf_of) if place is not None}
-        sorting = sorting_columns(segment.where, place_of)
+        column_of = {index: n for n, index in enumerate(view.leaf_of) if index is not None}
+        sorting = sorting_columns(segment.row_group, column_of)
         encoded = self._fresh.chunks(view, segment.group, fresh) if fresh else {}
-        self._outputs.add(segment.where.rows, picks(view, segment.group, self._encoder, encoded), sorting)
+        self._outputs.add(segment.row_group.rows, picks(view, segment.group, self._encoder, encoded), sorting)

@@ -24,7 +24,7 @@ class _Share(NamedTuple):
     """Some columns of a row group."""
 
     leaves: Sequence[int]
-    """Of the target."""
+    """Indexes of the target's leaves."""
     encoded: Future[Input]
 
 
@@ -75,12 +75,12 @@ class Lanes:
 
     def picks(self, encoding: Encoding) -> dict[int, Pick]:
         """The chunks by leaf of the target, once they are there."""
-        found: dict[int, Pick] = {}
+        chunks: dict[int, Pick] = {}
         for leaves, future in encoding.shares:
             encoded = future.result()
             self.encoder.check(encoded, leaves, encoding.rows)
-            found |= {leaf: Pick(encoded, 0, n) for n, leaf in enumerate(leaves)}
-        return found
+            chunks |= {leaf: Pick(encoded, 0, n) for n, leaf in enumerate(leaves)}
+        return chunks
 
 
 def _shares(table: pa.Table, lanes: int) -> Iterator[list[str]]:

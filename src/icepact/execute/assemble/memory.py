@@ -1,9 +1,9 @@
-"""How much memory decoded values take, as far as it can be told before they are decoded."""
+"""Memory that decoded values take, estimated before they are decoded."""
 
 import pyarrow as pa
 
-from icepact.execute.assemble.view import View
-from icepact.execute.assemble.work import Writing
+from icepact.execute.assemble.input_view import InputView
+from icepact.execute.assemble.messages import WriteSettings
 
 _SHARE = 8
 _LARGER = 3
@@ -12,24 +12,28 @@ _LEAST = 8
 """Bytes that a value inside of a list, map or struct takes at least, with what says where it is."""
 
 
-def most_decoded(writing: Writing) -> int:
+def most_decoded(writing: WriteSettings) -> int:
     """Bytes of decoded rows that a task may hold: an eighth of its memory. The rest is for what is read and written."""
     return writing.task_memory // _SHARE
 
 
-def row_size(view: View, group: int, schema: pa.Schema) -> float:
+def row_size(view: InputView, group: int, schema: pa.Schema) -> float:
     """Bytes of a decoded row of a row group, all columns of the target."""
-    where = view.input.footer.row_groups[group]
-    return max(_LARGER * where.uncompressed_size / max(1, where.rows), sum(_width(field.type) for field in schema))
+    row_group = view.input.footer.row_groups[group]
+    return max(
+        _LARGER * row_group.uncompressed_size / max(1, row_group.rows), sum(_width(field.type) for field in schema)
+    )
 
 
-def column_size(view: View, group: int, column: int) -> int:
+def column_size(view: InputView, group: int, column: int) -> int:
     """Bytes of a top-level column of the target, once that column of a row group is decoded."""
-    where = view.input.footer.row_groups[group]
+    row_group = view.input.footer.row_groups[group]
     field = view.target.fields[column]
-    places = [n for n, leaf in enumerate(view.leaves) if leaf.levels[0][1] == field["id"]]
-    inside = sum(max(_LARGER * where.chunks[n].uncompressed_size, _LEAST * where.chunks[n].values) for n in places)
-    return max(inside, _width(view.target.arrow.field(column).type) * where.rows)
+    leaves = [n for n, leaf in enumerate(view.leaves) if leaf.levels[0][1] == field["id"]]
+    inside = sum(
+        max(_LARGER * row_group.chunks[n].uncompressed_size, _LEAST * row_group.chunks[n].values) for n in leaves
+    )
+    return max(inside, _width(view.target.arrow.field(column).type) * row_group.rows)
 
 
 def _width(kind: pa.DataType) -> int:

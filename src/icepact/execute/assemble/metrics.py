@@ -45,7 +45,7 @@ _TRUNCATE = re.compile(r"truncate\((\d+)\)")
 _KIND = re.compile(r"[a-z_]+")
 _DECIMAL = re.compile(r"decimal\(\d+,\s*(\d+)\)")
 _INT32, _INT64 = frozenset({INT32}), frozenset({INT64})
-_HELD_AS: Mapping[str, frozenset[int]] = {
+_PHYSICAL_TYPES: Mapping[str, frozenset[int]] = {
     "boolean": frozenset({BOOLEAN}),
     "int": _INT32,
     "long": _INT32 | _INT64,
@@ -65,7 +65,7 @@ _PACKED = {INT32: "<i", INT64: "<q", FLOAT: "<f", DOUBLE: "<d", BOOLEAN: "<?"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetricsMode:
-    """How much is said of a column: `write.metadata.metrics.*`."""
+    """How much the metrics of a file say of a column: `write.metadata.metrics.*`."""
 
     counted: bool
     """False if nothing is said at all."""
@@ -88,7 +88,7 @@ class MetricsMode:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetricsColumn:
-    """What must be known of a column to describe it."""
+    """Type and metrics mode of a column."""
 
     type: str
     """Iceberg's name of its type: `long`, `decimal(12, 2)`, `fixed[16]`."""
@@ -97,7 +97,7 @@ class MetricsColumn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileMetrics:
-    """A file's columns in numbers, by field id."""
+    """Metrics of a file's columns, by field id."""
 
     column_sizes: Mapping[int, int]
     """Bytes in the file, compressed."""
@@ -112,7 +112,7 @@ class FileMetrics:
 
     def to_json(self) -> dict[str, dict[str, list[int | str]] | list[int]]:
         """As Iceberg's ContentFileParser writes it: part of the JSON of a data file."""
-        told: dict[str, dict[str, list[int | str]] | list[int]] = {
+        document: dict[str, dict[str, list[int | str]] | list[int]] = {
             "column-sizes": _listed(self.column_sizes),
             "value-counts": _listed(self.value_counts),
             "null-value-counts": _listed(self.null_value_counts),
@@ -120,8 +120,8 @@ class FileMetrics:
             "upper-bounds": _listed(self.upper_bounds),
         }
         if self.split_offsets:
-            told["split-offsets"] = list(self.split_offsets)
-        return told
+            document["split-offsets"] = list(self.split_offsets)
+        return document
 
 
 def _listed(by_id: Mapping[int, int | str]) -> dict[str, list[int | str]]:
@@ -134,7 +134,7 @@ def _listed(by_id: Mapping[int, int | str]) -> dict[str, list[int | str]]:
 def metrics_columns(schema_json: Mapping[str, Any], mode_of: Callable[[str], MetricsMode]) -> dict[int, MetricsColumn]:
     """Every column with values of Iceberg's JSON schema, by field id.
 
-    `mode_of` is asked by full names: `place.city`, `tags.element`, `prices.value`. It is asked for the names of
+    `mode_of` is asked by full names: `address.city`, `tags.element`, `prices.value`. It is asked for the names of
     the two columns of row lineage as well: Iceberg treats them like any column that nobody mentioned.
     """
     fields = every_field(schema_json) | every_field({"type": "struct", "fields": LINEAGE})
@@ -165,14 +165,14 @@ def file_metrics(footer: Footer, columns: Mapping[int, MetricsColumn], *, split_
         chunks = [group.chunks[index] for group in footer.row_groups]
         if chunks:
             sizes[leaf.field_id] = sum(chunk.size for chunk in chunks)
-        told = [trusted_statistics(footer, index, chunk) for chunk in chunks]
-        if leaf.repeated or leaf.physical == INT96 or not all(3 in one or _bounded(one) for one in told):
+        statistics = [trusted_statistics(footer, index, chunk) for chunk in chunks]
+        if leaf.repeated or leaf.physical == INT96 or not all(3 in one or _bounded(one) for one in statistics):
             continue
         values[leaf.field_id] = sum(chunk.values for chunk in chunks)
-        nulls_known = all(3 in one for one in told)
+        nulls_known = all(3 in one for one in statistics)
         if nulls_known:
-            nulls[leaf.field_id] = sum(one[3] for one in told)
-        lowest, highest = _bounds(column, leaf, chunks, told) if nulls_known or leaf.never_null else (None, None)
+            nulls[leaf.field_id] = sum(one[3] for one in statistics)
+        lowest, highest = _bounds(column, leaf, chunks, statistics) if nulls_known or leaf.never_null else (None, None)
         if lowest is not None:
             lower[leaf.field_id] = lowest.hex().upper()
         if highest is not None:
@@ -201,17 +201,17 @@ def _split_offsets(footer: Footer, least: int) -> tuple[int, ...]:
     return tuple(offered)
 
 
-def _bounded(told: Fields) -> bool:
-    return 5 in told and 6 in told
+def _bounded(statistics: Fields) -> bool:
+    return 5 in statistics and 6 in statistics
 
 
 def _bounds(
-    column: MetricsColumn, leaf: Leaf, chunks: Sequence[Chunk], told: Sequence[Fields]
+    column: MetricsColumn, leaf: Leaf, chunks: Sequence[Chunk], statistics: Sequence[Fields]
 ) -> tuple[bytes | None, bytes | None]:
     """The serialized bounds of a column over all row groups, cut to the length that is wanted."""
     if not column.mode.bound_length or not _means_its_type(column.type, leaf):
         return None, None
-    full = [(one, chunk) for one, chunk in zip(told, chunks, strict=True) if one.get(3) != chunk.values]
+    full = [(one, chunk) for one, chunk in zip(statistics, chunks, strict=True) if one.get(3) != chunk.values]
     if not full or not all(_bounded(one) for one, _ in full):
         return None, None
     lowest = min(bound_value(leaf, one[6]) for one, _ in full)
@@ -234,7 +234,7 @@ def _disputed(kind: str, lowest: bytes, highest: bytes) -> bool:
 def _means_its_type(kind: str, leaf: Leaf) -> bool:
     """True if the file's numbers and bytes mean what the column's type says."""
     name = _name(kind)
-    if leaf.physical not in _HELD_AS.get(name, ()):
+    if leaf.physical not in _PHYSICAL_TYPES.get(name, ()):
         return False
     match leaf.logical:
         case ("decimal", _, scale):
@@ -282,7 +282,7 @@ def cut_lower(kind: str, bound: bytes, length: int) -> bytes:
 
 
 def cut_upper(kind: str, bound: bytes, length: int) -> bytes | None:
-    """A bound that is not below the given one and not longer than wanted; null if there is none."""
+    """A bound that is not below the given one and not longer than wanted; `None` if there is none."""
     if kind == "string":
         text = bound.decode()
         return bound if len(text) <= length else _next_text(text[:length])

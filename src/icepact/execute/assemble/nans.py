@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from icepact.execute.parquet.input import Input
 
 
-def tell_nans(encoded: Input, table: pa.Table) -> None:
-    """Write down how many NaN there are in each column of a row group that was just made of a table."""
+def count_nans(encoded: Input, table: pa.Table) -> None:
+    """Write the number of NaN in each column into the statistics of a row group that was just made of a table."""
     leaves = [leaf for column in table.columns for leaf in _leaves(column)]
     for group in encoded.footer.row_groups[:1]:
         for chunk, values in zip(group.chunks, leaves, strict=True):

@@ -6,10 +6,10 @@ import pyarrow.parquet as pq
 
 from icepact.execute.assemble.copies import check_copies
 from icepact.execute.assemble.memory import most_decoded
+from icepact.execute.assemble.messages import Output, TaskContext
 from icepact.execute.assemble.metrics import file_metrics
 from icepact.execute.assemble.target import Target
-from icepact.execute.assemble.work import Output, TaskContext
-from icepact.execute.parquet.assembler import Assembler, Copy, Part
+from icepact.execute.parquet.assembler import Assembler, ChunkToWrite, Copy
 from icepact.execute.parquet.errors import Damaged
 from icepact.execute.parquet.input import Input
 from icepact.execute.parquet.thrift import Fields
@@ -35,14 +35,14 @@ class Outputs:
         self.copied_bytes = 0
         self.encoded_bytes = 0
 
-    def add(self, rows: int, parts: Sequence[Part], sorting: list[Fields] | None = None) -> None:
+    def add(self, rows: int, parts: Sequence[ChunkToWrite], sorting: list[Fields] | None = None) -> None:
         """Add a row group."""
         size = sum(part.chunk.size for part in parts)
         if self._assembler is not None and self._assembler.size_with(size) > self._largest:
             self.finish()
         if self._assembler is None:
             self._assembler = Assembler(
-                self._opened(),
+                self._open_sink(),
                 self._target.elements,
                 created_by=self._context.created_by,
                 key_values={"iceberg.schema": self._context.schema},
@@ -50,18 +50,18 @@ class Outputs:
             )
         self._assembler.add(rows, parts, sorting)
 
-    def _opened(self) -> Sink:
+    def _open_sink(self) -> Sink:
         if self._sink is None:
             self._sink = self._storage.create(f"{self._stem}-{len(self.written)}.parquet")
         return self._sink
 
     @property
-    def splices(self) -> bool:
+    def copies_server_side(self) -> bool:
         """True if the store copies ranges by itself."""
-        return self._opened().splices
+        return self._open_sink().copies_server_side
 
     def finish(self) -> None:
-        """End the file under way, publish it, and look at it as any reader would."""
+        """End the file under way, publish it, and read it back as any reader would."""
         if self._assembler is None or self._sink is None:
             self.abort_open()
             return
@@ -70,11 +70,11 @@ class Outputs:
         self._published.append(self._sink.path)
         self.copied_bytes += done.copied_bytes
         self.encoded_bytes += done.appended_bytes
-        self.written.append(self._seen(self._sink.path, done.footer.file_size, done.copies))
+        self.written.append(self._read_back(self._sink.path, done.footer.file_size, done.copies))
         self._sink = self._assembler = None
 
-    def _seen(self, path: str, size: int, copies: Sequence[Copy]) -> Output:
-        """The file as it is on storage: our own reading of its footer, that of pyarrow, and bytes that were copied."""
+    def _read_back(self, path: str, size: int, copies: Sequence[Copy]) -> Output:
+        """Check a file on storage: our own reading of its footer, that of pyarrow, and bytes that were copied."""
         source = self._storage.open(path, size)
         try:
             footer = Input(source).footer

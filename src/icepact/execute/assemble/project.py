@@ -99,10 +99,10 @@ def _array(array: pa.Array, node: Node, kind: Any, constant: Constant) -> pa.Arr
 
 
 def _struct(array: pa.StructArray, node: Node, kind: Mapping[str, Any], constant: Constant) -> pa.Array:
-    place = {child.field_id: n for n, child in enumerate(node.children) if child.field_id is not None}
+    index_of = {child.field_id: n for n, child in enumerate(node.children) if child.field_id is not None}
     children = []
     for part in kind["fields"]:
-        number = place.get(part["id"])
+        number = index_of.get(part["id"])
         if number is None:
             children.append(pa.repeat(constant(part), len(array)))
         else:

@@ -1,12 +1,12 @@
-"""What a row group's statistics say about a key column, in the form in which equality keys compare."""
+"""Statistics of a row group's key columns, in the form in which equality keys compare."""
 
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.target import primitive_leaf
 from icepact.execute.assemble.values import scalar_of
-from icepact.execute.assemble.view import View
 from icepact.execute.deletes.ranges import UNKNOWN, ColumnRange
 from icepact.execute.parquet.bloom import hashes, may_contain
 from icepact.execute.parquet.layout import BYTE_ARRAY, FLOAT, INT32, INT64
@@ -17,54 +17,54 @@ _PROMOTED = {("long", INT32), ("double", FLOAT)}
 """Older forms of a type whose statistics mean the same."""
 
 
-def column_range(view: View, group: int, field_id: int) -> ColumnRange:
+def column_range(view: InputView, group: int, field_id: int) -> ColumnRange:
     """What is known of a key column; everything doubtful is unknown."""
     kind = view.context.types[field_id]
     rows = view.input.footer.row_groups[group].rows
     if field_id in view.constants:  # readers take the partition's value, whatever the file holds
         return ColumnRange.constant(kind, constant_of(view, field_id), rows)
-    place = view.place_of.get(field_id)
-    if place is None:
+    index = view.leaf_index.get(field_id)
+    if index is None:
         if field_id in view.top_level or not view.lacks(field_id):
             return UNKNOWN
         return ColumnRange.constant(kind, constant_of(view, field_id), rows)
-    leaf = view.leaves[place]
+    leaf = view.leaves[index]
     if leaf.repeated:
         return UNKNOWN
-    chunk = view.input.footer.row_groups[group].chunks[place]
-    told = trusted_statistics(view.input.footer, place, chunk)
-    lower, upper = told.get(6), told.get(5)
-    if not _means(kind, leaf):
+    chunk = view.input.footer.row_groups[group].chunks[index]
+    statistics = trusted_statistics(view.input.footer, index, chunk)
+    lower, upper = statistics.get(6), statistics.get(5)
+    if not _in_form_of_type(kind, leaf):
         lower = upper = None
     return ColumnRange.of(
         kind,
         lower=None if lower is None else bound_value(leaf, lower),
         upper=None if upper is None else bound_value(leaf, upper),
-        nulls=told.get(3),
+        nulls=statistics.get(3),
         rows=rows,
     )
 
 
-def constant_of(view: View, field_id: int) -> Any:
+def constant_of(view: InputView, field_id: int) -> Any:
     """The value of a column that the file lacks, as Python holds it."""
     return view.lacking(field_id, view.context.types[field_id]).as_py()
 
 
-def default_of(view: View, field_id: int) -> Any:
+def default_of(view: InputView, field_id: int) -> Any:
     """The value of a key column that a delete file lacks, as Python holds it."""
     return scalar_of(view.context.defaults.get(field_id), view.context.types[field_id]).as_py()
 
 
-def in_bloom(view: View, group: int, field_id: int, values: Sequence[Any]) -> bool:
+def in_bloom(view: InputView, group: int, field_id: int, values: Sequence[Any]) -> bool:
     """False if the column has a bloom filter and none of the values, in comparable form, is in it."""
-    place = view.place_of.get(field_id)
+    index = view.leaf_index.get(field_id)
     kind = view.context.types[field_id]
-    if place is None or field_id in view.constants or not _means(kind, view.leaves[place]):
+    if index is None or field_id in view.constants or not _in_form_of_type(kind, view.leaves[index]):
         return True
-    leaf = view.leaves[place]
+    leaf = view.leaves[index]
     if leaf.physical != primitive_leaf(kind)[0] or kind.startswith("decimal"):
         return True  # held in another form, the value has another hash
-    data = view.input.bloom(view.input.footer.row_groups[group].chunks[place])
+    data = view.input.bloom(view.input.footer.row_groups[group].chunks[index])
     if data is None or leaf.physical not in _PLAIN_BYTES:
         return True
     return bool(may_contain(data, hashes(_PLAIN_BYTES[leaf.physical](value) for value in values)).any())
@@ -78,7 +78,7 @@ _PLAIN_BYTES: dict[int, Callable[[Any], bytes]] = {
 """Values as the filter's hash function sees them; other types are not asked for."""
 
 
-def _means(kind: str, leaf: Leaf) -> bool:
+def _in_form_of_type(kind: str, leaf: Leaf) -> bool:
     """True if the file holds the column in the form of its type, so that its bounds are bounds of the type."""
     physical, logical = primitive_leaf(kind)
     if (kind, leaf.physical) in _PROMOTED:

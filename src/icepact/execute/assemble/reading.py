@@ -44,14 +44,14 @@ def _needed(node: Node, kind: Any) -> list[Node]:
         raise NotAssembled(f"{node.name.decode()} is stored in another form")
     parts = {part["id"]: part["type"] for part in parts_of(kind)}
     inner = node.children if kind["type"] == "struct" else inside(node)
-    found = [leaf for child in inner if child.field_id in parts for leaf in _needed(child, parts[child.field_id])]
-    if not found and kind["type"] != "struct":
+    leaves = [leaf for child in inner if child.field_id in parts for leaf in _needed(child, parts[child.field_id])]
+    if not leaves and kind["type"] != "struct":
         raise NotAssembled(f"what is inside {node.name.decode()} cannot be told by its ids")
-    return found or list(_leaf_nodes(node))[:1]
+    return leaves or list(_leaf_nodes(node))[:1]
 
 
 def _cut(node: Node, needed: set[int], number_of: Mapping[int, int]) -> Node | None:
-    """The node with only those leaves below it that are read; null if none is."""
+    """The node with only those leaves below it that are read; `None` if none is."""
     if 1 in node.element:
         return node if number_of[id(node)] in needed else None
     children = [n for child in node.children if (n := _cut(child, needed, number_of))]

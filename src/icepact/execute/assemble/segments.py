@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from icepact.execute.assemble.deleted import Deleted, Mask
+from icepact.execute.assemble.deleted import DeletedRows, Mask
 from icepact.execute.assemble.fresh import fits
-from icepact.execute.assemble.view import View
+from icepact.execute.assemble.input_view import InputView
 from icepact.execute.parquet.footer import RowGroup
 
 
@@ -13,24 +13,24 @@ from icepact.execute.parquet.footer import RowGroup
 class Segment:
     """One row group of an input, and what is to be done with it."""
 
-    view: View
+    view: InputView
     group: int
     keep: Mask | None
-    """Which rows survive; null if all do."""
+    """Which rows survive; `None` if all do."""
     fresh: frozenset[int] | None
-    """Numbers of the target's top-level columns that are encoded while others are copied; null if all are encoded."""
+    """Numbers of the target's top-level columns that are encoded while others are copied; `None` if all are encoded."""
     small: bool
     """True if it is below the size at which row groups are worth keeping."""
 
     @property
-    def where(self) -> RowGroup:
+    def row_group(self) -> RowGroup:
         """The row group itself."""
         return self.view.input.footer.row_groups[self.group]
 
     @property
     def rows(self) -> int:
         """Rows that survive."""
-        return self.where.rows if self.keep is None else int(self.keep.sum())
+        return self.row_group.rows if self.keep is None else int(self.keep.sum())
 
     @property
     def joinable(self) -> frozenset[int]:
@@ -38,7 +38,7 @@ class Segment:
         return self.view.joinable(self.group) if self.keep is None else frozenset()
 
 
-def segments(view: View, deleted: Deleted, *, walk: bool) -> Iterator[Segment]:
+def segments(view: InputView, deleted: DeletedRows, *, walk: bool) -> Iterator[Segment]:
     """All row groups of a file, in order; one of which nothing survives is left out."""
     for number, group in enumerate(view.input.footer.row_groups):
         keep = deleted.keep(number)
@@ -49,9 +49,9 @@ def segments(view: View, deleted: Deleted, *, walk: bool) -> Iterator[Segment]:
         yield Segment(view=view, group=number, keep=keep, fresh=fresh, small=small)
 
 
-def fresh_columns(view: View, group: int, *, walk: bool) -> frozenset[int] | None:
-    """Columns of a row group without deleted rows whose chunks cannot be copied; null if none can, or if those that
-    cannot are too large to be encoded by themselves."""
+def fresh_columns(view: InputView, group: int, *, walk: bool) -> frozenset[int] | None:
+    """Columns of a row group without deleted rows whose chunks cannot be copied; `None` if none can, or if those
+    that cannot are too large to be encoded by themselves."""
     copied = view.copyable(group, walk=walk)
     fresh = view.present - copied
     if fresh and not (copied and fits(view, group, fresh)):

@@ -62,7 +62,7 @@ _ARROW: dict[str, pa.DataType] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What every output of a run looks like."""
+    """Schema of the outputs of a unit, as Iceberg, Parquet and Arrow describe it."""
 
     document: Mapping[str, Any]
     """Iceberg's JSON of the schema, row lineage included where the format has it."""
@@ -77,8 +77,8 @@ class Target:
     @property
     def fields(self) -> list[dict[str, Any]]:
         """The top-level columns."""
-        found: list[dict[str, Any]] = self.document["fields"]
-        return found
+        fields: list[dict[str, Any]] = self.document["fields"]
+        return fields
 
 
 def make_target(schema: str, *, lineage: bool, never_null: frozenset[int] = frozenset()) -> Target:
@@ -95,9 +95,9 @@ def make_target(schema: str, *, lineage: bool, never_null: frozenset[int] = froz
     elements: list[Fields] = [group("table", len(document["fields"]), repetition=None, field_id=None)]
     top_of_leaf: list[int] = []
     for number, field in enumerate(document["fields"]):
-        found = list(_elements(field))
-        top_of_leaf += [number] * sum(1 in element for element in found)
-        elements += found
+        added = list(_elements(field))
+        top_of_leaf += [number] * sum(1 in element for element in added)
+        elements += added
     return Target(
         document=document,
         elements=elements,
@@ -130,12 +130,12 @@ def _primitive(kind: str) -> tuple[int, Fields]:
         return _PLAIN[kind]
     if decimal := decimal_of(kind):
         precision, scale = decimal
-        told: Fields = {6: 5, 7: scale, 8: precision, 10: {5: {1: scale, 2: precision}}}
+        annotation: Fields = {6: 5, 7: scale, 8: precision, 10: {5: {1: scale, 2: precision}}}
         if precision <= 9:
-            return INT32, told
+            return INT32, annotation
         if precision <= 18:
-            return INT64, told
-        return FIXED, {2: decimal_bytes(precision), **told}
+            return INT64, annotation
+        return FIXED, {2: decimal_bytes(precision), **annotation}
     if match := _FIXED.fullmatch(kind):
         return FIXED, {2: int(match[1])}
     raise NotAssembled(f"columns of type {kind} cannot be written by it")
@@ -148,7 +148,7 @@ def primitive_leaf(kind: str) -> tuple[int, Logical]:
 
 
 def decimal_of(kind: str) -> tuple[int, int] | None:
-    """Precision and scale of a decimal type; null for any other."""
+    """Precision and scale of a decimal type; `None` for any other."""
     match = _DECIMAL.fullmatch(kind)
     return None if match is None else (int(match[1]), int(match[2]))
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from icepact.execute.assemble.errors import CopyDiffers, NotAssembled, one_line
 from icepact.execute.assemble.kernel import assemble
-from icepact.execute.assemble.work import TaskContext, UnitReport, UnitWork
+from icepact.execute.assemble.messages import TaskContext, UnitReport, UnitWork
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.deletes.errors import BrokenDelete, UnsupportedDelete
 from icepact.execute.deletes.refs import DeleteRef
@@ -21,7 +21,7 @@ from icepact.model.errors import TemporaryError
 
 _lock = threading.Lock()
 _kept: tuple[str, Storage, DeleteCache] | None = None
-"""Of the run that this process works for: workers are reused, and so are connections and what deletes say."""
+"""Run id, storage and deletes of the run that this process works for: workers are reused, and these with them."""
 
 
 def run_units(works: Iterable[UnitWork], context: TaskContext, attempt: str, *, last: bool) -> Iterator[UnitReport]:
@@ -52,9 +52,9 @@ def _attempted(work: UnitWork, context: TaskContext, storage: Storage, cache: De
     except _ANOTHER_CAN as error:
         return UnitReport(unit_id=work.unit_id, refused=one_line(error))
     except Exception as error:  # another method may know better
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
-        return UnitReport(unit_id=work.unit_id, refused=f"{type(error).__name__}: {error} ({place})")
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        location = f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}"
+        return UnitReport(unit_id=work.unit_id, refused=f"{type(error).__name__}: {error} ({location})")
 
 
 _NOBODY_CAN = (BrokenDelete, CopyDiffers, Damaged, FileMissing, FileDamaged, MemoryError)

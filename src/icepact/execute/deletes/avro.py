@@ -64,7 +64,7 @@ class AvroFile:
         return out.getvalue()
 
     def _blocks(self) -> Iterator[tuple[int, memoryview]]:
-        source = _Reader(self.body)
+        source = _AvroReader(self.body)
         while source.at < len(self.body):
             count, block = source.long(), source.bytes()
             if bytes(source.take(16)) != self.sync:
@@ -74,7 +74,7 @@ class AvroFile:
 
 def open_avro(data: memoryview) -> AvroFile:
     """Read the header; raises ValueError if this is not Avro."""
-    source = _Reader(data)
+    source = _AvroReader(data)
     if bytes(source.take(4)) != MAGIC:
         raise ValueError("this is not an Avro file")
     meta: dict[str, bytes] = {}
@@ -92,18 +92,18 @@ def open_avro(data: memoryview) -> AvroFile:
 
 
 def field_paths(record: Mapping[str, Any], above: tuple[int, ...] = ()) -> dict[int, tuple[int, ...] | None]:
-    """Where each field id is, as indexes through records; null if it is inside a list or map."""
-    found: dict[int, tuple[int, ...] | None] = {}
+    """Where each field id is, as indexes through records; `None` if it is inside a list or map."""
+    paths: dict[int, tuple[int, ...] | None] = {}
     for index, field in enumerate(record["fields"]):
         path = (*above, index)
         if "field-id" in field:
-            found[field["field-id"]] = path
+            paths[field["field-id"]] = path
         kind = _without_null(field["type"])
         if isinstance(kind, dict) and kind["type"] == "record":
-            found |= field_paths(kind, path)
+            paths |= field_paths(kind, path)
         else:
-            found |= dict.fromkeys(_ids_inside(kind))
-    return found
+            paths |= dict.fromkeys(_ids_inside(kind))
+    return paths
 
 
 def _ids_inside(kind: Any) -> Iterator[int]:
@@ -145,7 +145,7 @@ def _resolved(kind: Any, named: dict[str, Any]) -> Any:
     return kind
 
 
-class _Reader:
+class _AvroReader:
     """Avro's variable-length numbers and byte strings."""
 
     def __init__(self, data: memoryview) -> None:

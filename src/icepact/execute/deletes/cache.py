@@ -1,4 +1,4 @@
-"""What a worker process has read of deletes, so that each is fetched and decoded once."""
+"""Cache of decoded deletes in a worker process, so that each is fetched and decoded once."""
 
 import threading
 from collections import OrderedDict
@@ -18,10 +18,10 @@ from icepact.execute.deletes.kinds import Comparable, comparable
 from icepact.execute.deletes.positions import PositionIndex, deleted_positions, read_positions
 from icepact.execute.deletes.refs import DeleteRef
 from icepact.execute.deletes.vectors import decode_vector
-from icepact.model.table import DeleteKind
+from icepact.model.files import DeleteKind
 
 DEFAULT_LIMIT = 512 * 1024**2
-"""Bytes."""
+"""Bytes of decoded deletes that a process keeps."""
 
 
 class _Sized(Protocol):
@@ -44,20 +44,20 @@ class _KeyRows:
 
 
 class DeleteCache:
-    """Deletes of one process, by what they say; thread-safe.
+    """Decoded deletes of one process, least recently used out first; thread-safe.
 
     `fetch` returns the bytes of a delete file; of a deletion vector only its own range in the Puffin file.
-    What was used longest ago is forgotten when more than `limit` bytes are held.
+    What was used longest ago is dropped when there are more than `limit` bytes.
     """
 
     def __init__(self, fetch: Callable[[DeleteRef], Bytes], *, limit: int = DEFAULT_LIMIT) -> None:
         self._fetch = fetch
-        self._memory = _Memory(limit)
+        self._cache = _LruCache(limit)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held now, estimated."""
-        return self._memory.nbytes
+        """Bytes in the cache now, estimated."""
+        return self._cache.nbytes
 
     def positions(self, refs: Iterable[DeleteRef], data_path: str) -> NDArray[np.int64]:
         """Rows of a data file that its position deletes or deletion vector remove, ascending; read-only.
@@ -96,7 +96,7 @@ class DeleteCache:
         def build() -> KeySet:
             return KeySet(wanted, [self._key_rows(ref, wanted, fixed, about).columns for ref in group.values()])
 
-        return self._memory.get(("set", about, frozenset(group)), build)
+        return self._cache.get(("set", about, frozenset(group)), build)
 
     def _key_rows(
         self, ref: DeleteRef, types: Mapping[int, str], constants: Mapping[int, Comparable], about: Hashable
@@ -104,30 +104,30 @@ class DeleteCache:
         def build() -> _KeyRows:
             return _KeyRows(columns=tuple(read_key_rows(ref, self._fetch(ref), types, constants)))
 
-        return self._memory.get(("rows", about, ref.path), build)
+        return self._cache.get(("rows", about, ref.path), build)
 
     def _vector(self, ref: DeleteRef) -> NDArray[np.int64]:
-        return self._memory.get(("vector", ref.key), lambda: decode_vector(self._fetch(ref), ref))
+        return self._cache.get(("vector", ref.key), lambda: decode_vector(self._fetch(ref), ref))
 
     def _index(self, ref: DeleteRef) -> PositionIndex:
-        return self._memory.get(("index", ref.key), lambda: read_positions(ref, self._fetch(ref)))
+        return self._cache.get(("index", ref.key), lambda: read_positions(ref, self._fetch(ref)))
 
 
-class _Memory:
+class _LruCache:
     """Values by key, least recently used out first. A value is built by one thread while others wait for it."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        self._held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._building: dict[Hashable, Future[Any]] = {}
         self.nbytes = 0
 
     def get(self, key: Hashable, build: Callable[[], T]) -> T:
         with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-                return cast(T, self._held[key][0])
+            if key in self._entries:
+                self._entries.move_to_end(key)
+                return cast(T, self._entries[key][0])
             waiting = self._building.get(key)
             mine: Future[Any] = Future()
             if waiting is None:
@@ -149,11 +149,11 @@ class _Memory:
         return value
 
     def _keep(self, key: Hashable, value: Any, size: int) -> None:
-        """Hold it if it fits at all; what was used longest ago makes room."""
+        """Keep a value if it fits at all; values that were used longest ago make room."""
         if size > self._limit:
             return
-        self._held[key] = (value, size)
+        self._entries[key] = (value, size)
         self.nbytes += size
         while self.nbytes > self._limit:
-            _, (_, freed) = self._held.popitem(last=False)
+            _, (_, freed) = self._entries.popitem(last=False)
             self.nbytes -= freed

@@ -28,7 +28,7 @@ class KeyColumn:
     values: Any
     """A numpy array of int64, or a pyarrow array of large binary."""
     nulls: NDArray[np.bool_] | None
-    """True where it is null; null if it is so nowhere."""
+    """True where it is null; `None` if it is so nowhere."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -44,7 +44,7 @@ class KeyColumn:
         return np.zeros(len(self), dtype=np.bool_) if self.nulls is None else self.nulls
 
     def take(self, rows: NDArray[np.integer[Any]]) -> "KeyColumn":
-        """These rows of it."""
+        """Some rows of the column, by their numbers."""
         values = self.values.take(rows if isinstance(self.values, np.ndarray) else pa.array(rows))
         return KeyColumn(values=values, nulls=None if self.nulls is None else self.nulls.take(rows))
 
@@ -229,8 +229,8 @@ def _whole(array: pa.Array) -> NDArray[np.int64]:
 
 
 def _to_numpy(flags: pa.Array) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = flags.to_numpy(zero_copy_only=False)
-    return found
+    array: NDArray[np.bool_] = flags.to_numpy(zero_copy_only=False)
+    return array
 
 
 def _rescaled(numbers: NDArray[np.int64], have: int, want: int) -> NDArray[np.int64]:

@@ -38,7 +38,7 @@ class KeySet:
         self._rows: _Numbers | _Rows = _Numbers(columns[0]) if alone else _Rows(columns)
 
     def __len__(self) -> int:
-        """Different keys."""
+        """Number of different keys."""
         return len(self._rows)
 
     @property
@@ -49,7 +49,7 @@ class KeySet:
     def matches(self, columns: Mapping[int, Any], rows: int | None = None) -> NDArray[np.bool_]:
         """True for each row that is deleted.
 
-        Columns are Arrow arrays by field id. Anything else is a constant, null included, for a column that the
+        Columns are Arrow arrays by field id. Anything else is a constant, `None` included, for a column that the
         data file lacks; `rows` is needed if there are only constants. Calls with many rows are cheaper than many calls.
         """
         given = [columns[field_id] for field_id in self.field_ids]
@@ -79,7 +79,7 @@ class KeySet:
     def single_values(self, field_id: int, limit: int, within: ColumnRange = UNKNOWN) -> list[int | bytes] | None:
         """All keys that a row within this range could match, for a test against a bloom filter.
 
-        Null if there are more than `limit`, if there are more key columns than this one, and if a bloom filter
+        `None` if there are more than `limit`, if there are more key columns than this one, and if a bloom filter
         cannot rule all of them out: null is in none, and floats have several spellings. Numbers are in the unit
         of the wanted type, decimals unscaled.
         """
@@ -103,11 +103,11 @@ class KeySet:
 
     def _by_dictionary(self, column: Any) -> NDArray[np.bool_]:
         """Each value of a dictionary is looked up once, however many rows have it."""
-        found = []
+        matches = []
         for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
             values, codes = dictionary_column(self._kinds[0], chunk)
-            found.append(self._rows.find([values]).take(codes))
-        return np.concatenate(found)
+            matches.append(self._rows.find([values]).take(codes))
+        return np.concatenate(matches)
 
 
 class _Numbers:
@@ -133,13 +133,13 @@ class _Numbers:
 
     def find(self, probes: KeyRows) -> NDArray[np.bool_]:
         (column,) = probes
-        found = np.zeros(len(column), dtype=np.bool_)
+        matched = np.zeros(len(column), dtype=np.bool_)
         if column.values.min() <= self._most and column.values.max() >= self._least:
             for rows, _ in self._buckets.pairs(mixed(column.values)):
-                found[rows] = True
+                matched[rows] = True
         if column.nulls is not None:
-            found[column.nulls] = self._has_null
-        return found
+            matched[column.nulls] = self._has_null
+        return matched
 
 
 class _Rows:
@@ -166,13 +166,13 @@ class _Rows:
         return self._buckets.nbytes + sum(column.nbytes for column in self.columns)
 
     def find(self, probes: KeyRows) -> NDArray[np.bool_]:
-        found = np.zeros(len(probes[0]), dtype=np.bool_)
+        matched = np.zeros(len(probes[0]), dtype=np.bool_)
         for rows, slots in self._buckets.pairs(row_hashes(probes)):
             same = np.ones(len(rows), dtype=np.bool_)
             for probe, key in zip(probes, self.columns, strict=True):
                 same &= probe.take(rows).equals(key.take(slots))
-            found[rows[same]] = True
-        return found
+            matched[rows[same]] = True
+        return matched
 
 
 def read_key_rows(
@@ -181,10 +181,10 @@ def read_key_rows(
     """Key columns of an equality-delete file, in the order of `types`; absent ones are constants, else null."""
     if not ref.equality_ids:
         raise BrokenDelete(f"{ref} is an equality delete without key columns")
-    found = read_columns(ref, data, types)
+    columns = read_columns(ref, data, types)
     try:
         return [
-            key_column(kind, found[i]) if i in found else constant_column(kind, constants.get(i), ref.records)
+            key_column(kind, columns[i]) if i in columns else constant_column(kind, constants.get(i), ref.records)
             for i, kind in ((i, parse_kind(text)) for i, text in types.items())
         ]
     except UnsupportedDelete as error:

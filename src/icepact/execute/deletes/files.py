@@ -57,21 +57,21 @@ def columns_by_id(table: pa.Table | pa.RecordBatch, ids: Collection[int]) -> dic
 
 
 def field_paths(schema: Any) -> dict[int, Path | None]:
-    """Where each field id of an Arrow schema is; null if it is inside a list or map."""
-    found: dict[int, Path | None] = {}
+    """Where each field id of an Arrow schema is; `None` if it is inside a list or map."""
+    paths: dict[int, Path | None] = {}
 
     def walk(field: pa.Field, path: Path | None) -> None:
         meta = field.metadata or {}
         own = meta.get(_PARQUET_ID) or meta.get(_ORC_ID)
         if own is not None:
-            found[int(own)] = path
+            paths[int(own)] = path
         inside_struct = path is not None and pa.types.is_struct(field.type)
         for index in range(field.type.num_fields):
             walk(field.type.field(index), (*path, index) if path is not None and inside_struct else None)
 
     for index, field in enumerate(schema):
         walk(field, (index,))
-    return found
+    return paths
 
 
 def _parquet(view: memoryview, ids: Collection[int], names: Mapping[int, str]) -> tuple[int, dict[int, Any]]:
@@ -120,23 +120,23 @@ def _wanted(
     paths: Mapping[int, Path | None], tops: list[str], ids: Collection[int], names: Mapping[int, str]
 ) -> dict[int, Path]:
     """Where the wanted columns are, by id, else by name."""
-    found = _located(paths, ids)
-    by_name = {i: (tops.index(name),) for i, name in names.items() if i in ids and i not in found and name in tops}
+    by_id = _located(paths, ids)
+    by_name = {i: (tops.index(name),) for i, name in names.items() if i in ids and i not in by_id and name in tops}
     if not paths and not by_name:
         # without ids an absent column looks like a present one, and its null key would delete other rows
         raise UnsupportedDelete("its columns have no field ids")
-    return found | by_name
+    return by_id | by_name
 
 
 def _located(paths: Mapping[int, Path | None], ids: Collection[int]) -> dict[int, Path]:
-    found: dict[int, Path] = {}
+    located: dict[int, Path] = {}
     for field_id in ids:
         path = paths.get(field_id, ())
         if path is None:
             raise UnsupportedDelete(f"column {field_id} is inside a list or map")
         if path:
-            found[field_id] = path
-    return found
+            located[field_id] = path
+    return located
 
 
 def _top_names(tops: list[str], wanted: Mapping[int, Path]) -> list[str]:
@@ -145,8 +145,8 @@ def _top_names(tops: list[str], wanted: Mapping[int, Path]) -> list[str]:
 
 def _extracted(table: Any, paths: Mapping[int, Path]) -> dict[int, Any]:
     """Columns at these paths; null where a struct around them is null."""
-    found: dict[int, Any] = {}
+    columns: dict[int, Any] = {}
     for field_id, (top, *below) in paths.items():
         column = table.column(top)
-        found[field_id] = pc.struct_field(column, below) if below else column
-    return found
+        columns[field_id] = pc.struct_field(column, below) if below else column
+    return columns

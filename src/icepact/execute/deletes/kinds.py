@@ -22,7 +22,7 @@ from typing import Any
 from icepact.execute.deletes.errors import UnsupportedDelete
 
 Comparable = int | bytes | None
-"""A value as keys are compared; null is null."""
+"""A value in the form in which keys are compared; `None` is null."""
 FLOAT_NAN = 0x7FC00000
 DOUBLE_NAN = 0x7FF8000000000000
 LONG_DIGITS = 18
@@ -74,8 +74,8 @@ def parse_kind(text: str) -> Kind:
     """Read a type as Iceberg writes it: `long`, `decimal(12, 2)`, `fixed[16]`."""
     if text in _PLAIN:
         return Kind(name=text)
-    if found := _DECIMAL.fullmatch(text):
-        return Kind(name="decimal", precision=int(found[1]), scale=int(found[2]))
+    if decimal := _DECIMAL.fullmatch(text):
+        return Kind(name="decimal", precision=int(decimal[1]), scale=int(decimal[2]))
     if _FIXED.fullmatch(text):
         return Kind(name="fixed")
     raise UnsupportedDelete(f"rows cannot be compared by a column of type {text}")

@@ -59,10 +59,10 @@ class Buckets:
         while len(rows):
             inside = np.flatnonzero(slot < end)
             rows, hashes, slot, end = rows.take(inside), hashes.take(inside), slot.take(inside), end.take(inside)
-            found = self.hashes.take(slot)
-            hit = np.flatnonzero(found == hashes)
+            keys = self.hashes.take(slot)
+            hit = np.flatnonzero(keys == hashes)
             yield rows.take(hit), slot.take(hit)
-            onward = np.flatnonzero(found <= hashes)
+            onward = np.flatnonzero(keys <= hashes)
             rows, hashes, slot, end = rows.take(onward), hashes.take(onward), slot.take(onward) + 1, end.take(onward)
 
 

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from icepact.execute.deletes.errors import BrokenDelete
 from icepact.execute.deletes.files import Bytes, read_columns
 from icepact.execute.deletes.refs import DeleteRef
-from icepact.model.table import DeleteKind
+from icepact.model.files import DeleteKind
 
 FILE_PATH_ID = 2147483546
 POS_ID = 2147483545
 _NAMES = {FILE_PATH_ID: "file_path", POS_ID: "pos"}
 _PATH_OVERHEAD = 200
-"""Bytes that Python needs for a path and its place, beside its characters."""
+"""Bytes that Python needs for a path and its slice, beside its characters."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,18 +27,18 @@ class PositionIndex:
 
     positions: NDArray[np.int64]
     """Row numbers, grouped by data file; ascending and unique in a group."""
-    places: Mapping[str, tuple[int, int]]
-    """Where the group of a data file starts and ends."""
+    slices: Mapping[str, tuple[int, int]]
+    """Start and end in `positions` of the group of each data file, by its path."""
 
     def of(self, data_path: str) -> NDArray[np.int64]:
         """Deleted rows of this data file; paths compare as they are written."""
-        start, end = self.places.get(data_path, (0, 0))
+        start, end = self.slices.get(data_path, (0, 0))
         return self.positions[start:end]
 
     @property
     def nbytes(self) -> int:
         """About how much memory it holds."""
-        return self.positions.nbytes + sum(len(path) + _PATH_OVERHEAD for path in self.places)
+        return self.positions.nbytes + sum(len(path) + _PATH_OVERHEAD for path in self.slices)
 
 
 def read_positions(ref: DeleteRef, data: Bytes) -> PositionIndex:
@@ -105,7 +105,7 @@ def _indexed(names: list[str], codes: NDArray[np.int64], numbers: NDArray[np.int
     codes, numbers = codes[keep], numbers[keep]
     numbers.flags.writeable = False
     edges = np.searchsorted(codes, np.arange(len(names) + 1)).tolist()
-    return PositionIndex(positions=numbers, places=dict(zip(names, pairwise(edges), strict=True)))
+    return PositionIndex(positions=numbers, slices=dict(zip(names, pairwise(edges), strict=True)))
 
 
 def _ascending(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

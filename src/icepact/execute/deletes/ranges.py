@@ -1,4 +1,4 @@
-"""What statistics say about a column, and which keys they rule out.
+"""Ranges of columns, taken from statistics, and the keys that they rule out.
 
 A row group may be copied only if no delete row can match in it, so everything doubtful counts as a possible
 match: unknown counts or bounds, bounds that contradict each other, NaN (which statistics leave out) and
@@ -25,13 +25,13 @@ class ColumnRange:
     """What is known of one column in one row group. Bounds are in comparable form, see `kinds`."""
 
     lower: Comparable = None
-    """No value is below it; null if unknown or not to be trusted."""
+    """No value is below it; `None` if unknown or not to be trusted."""
     upper: Comparable = None
-    """No value is above it; null if unknown or not to be trusted."""
+    """No value is above it; `None` if unknown or not to be trusted."""
     nulls: int | None = None
-    """Rows in which it is null, by itself or with a struct around it; null if unknown."""
+    """Rows in which it is null, by itself or with a struct around it; `None` if unknown."""
     rows: int | None = None
-    """Rows of the row group; null if unknown."""
+    """Rows of the row group; `None` if unknown."""
 
     @classmethod
     def of(
@@ -47,7 +47,7 @@ class ColumnRange:
         return cls(lower=form, upper=form, nulls=rows if form is None else 0, rows=rows)
 
     def sound(self, kind: Kind) -> "ColumnRange":
-        """What of it can be relied on."""
+        """The range without what cannot be relied on for a column of this kind."""
         lower, upper = self.lower, self.upper
         if kind.floating:
             if kind.nan in (lower, upper):
@@ -106,17 +106,17 @@ class KeyRanges:
     def inside(self, window: Window) -> NDArray[np.bool_]:
         """For each delete row, whether its key is one of these."""
         codes = self._codes
-        found = (codes >= window.start) & (codes < window.end)
+        inside = (codes >= window.start) & (codes < window.end)
         if window.nan:
-            found |= codes == len(self.distinct) - 1
+            inside |= codes == len(self.distinct) - 1
         if window.null and self.has_null:
-            found |= codes < 0
-        return found
+            inside |= codes < 0
+        return inside
 
     def values(self, window: Window) -> list[Any]:
         """The keys themselves, in comparable form; NaN and null are not among them."""
-        found: list[Any] = self.distinct[window.start : window.end].tolist()
-        return found
+        keys: list[Any] = self.distinct[window.start : window.end].tolist()
+        return keys
 
     def _bisect(self, bound: Any, *, left: bool) -> int:
         if isinstance(self.distinct, np.ndarray):

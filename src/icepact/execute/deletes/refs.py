@@ -1,8 +1,8 @@
-"""How workers name a delete."""
+"""References to deletes, as the driver sends them to workers."""
 
 from dataclasses import dataclass
 
-from icepact.model.table import DeleteKind
+from icepact.model.files import DeleteKind
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -18,9 +18,9 @@ class DeleteRef:
     records: int
     """Delete rows, or positions of a deletion vector, as the manifest says."""
     offset: int | None = None
-    """Where the deletion vector starts in its Puffin file; null for delete files."""
+    """Where the deletion vector starts in its Puffin file; `None` for delete files."""
     length: int | None = None
-    """Bytes of the deletion vector; null for delete files."""
+    """Bytes of the deletion vector; `None` for delete files."""
     equality_ids: tuple[int, ...] = ()
     """Field ids of the key columns of an equality delete."""
     referenced: str | None = None

@@ -36,9 +36,9 @@ def decode_vector(blob: bytes | bytearray | memoryview, ref: DeleteRef) -> NDArr
     view = memoryview(blob).cast("B")
     try:
         bitmaps = _bitmaps(_checked_vector(view, ref))
-        found = sum(len(bitmap) for _, bitmap in bitmaps)
-        if found != ref.records:
-            raise ValueError(f"it holds {found} positions, its manifest says {ref.records}")
+        count = sum(len(bitmap) for _, bitmap in bitmaps)
+        if count != ref.records:
+            raise ValueError(f"it holds {count} positions, its manifest says {ref.records}")
         return _positions(bitmaps)
     except (ValueError, struct.error) as error:
         raise BrokenDelete(f"deletion vector {ref} is damaged: {error}") from None
@@ -64,7 +64,7 @@ def _checked_vector(view: memoryview, ref: DeleteRef) -> memoryview:
 def _bitmaps(vector: memoryview) -> list[tuple[int, BitMap]]:
     """The 32-bit bitmaps by the upper halves of their positions."""
     (count,) = struct.unpack_from("<Q", vector, 0)
-    at, last, found = 8, -1, []
+    at, last, bitmaps = 8, -1, []
     for _ in range(count):
         (key,) = struct.unpack_from("<I", vector, at)
         if key <= last:
@@ -75,11 +75,11 @@ def _bitmaps(vector: memoryview) -> list[tuple[int, BitMap]]:
         piece = vector[at + 4 : at + 4 + size]
         if len(piece) != size:
             raise ValueError("it is cut short")
-        found.append((key, BitMap.deserialize(bytes(piece))))
+        bitmaps.append((key, BitMap.deserialize(bytes(piece))))
         at, last = at + 4 + size, key
     if at != len(vector):
         raise ValueError(f"{len(vector) - at} bytes follow its last bitmap")
-    return found
+    return bitmaps
 
 
 def _bitmap_size(view: memoryview) -> int:

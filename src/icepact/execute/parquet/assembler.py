@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from icepact.execute.parquet.footer import MAGIC, Chunk, Footer, RowGroup, footer_bytes
-from icepact.execute.parquet.input import HeldFile, Memory, Range, Source
+from icepact.execute.parquet.input import ByteSource, FileInMemory, MemorySource, Range
 from icepact.execute.parquet.layout import PAGE_ENCODING
 from icepact.execute.parquet.pages import moved_offset_index
 from icepact.execute.parquet.schema import Leaf, leaves, tree
@@ -22,7 +22,7 @@ _BYTES_PER_CHUNK = 100
 _BYTES_PER_PAGE = 10
 
 
-class Sink(Protocol):
+class ByteSink(Protocol):
     """A new file with two verbs: append bytes, and copy a range of a source."""
 
     @property
@@ -31,7 +31,7 @@ class Sink(Protocol):
         ...
 
     @property
-    def splices(self) -> bool:
+    def copies_server_side(self) -> bool:
         """True if large ranges are copied by the store itself, so that small appends between them hurt."""
         ...
 
@@ -44,8 +44,8 @@ class Sink(Protocol):
         ...
 
 
-class Part(Protocol):
-    """One column of a row group: `Pick` or `Joined`."""
+class ChunkToWrite(Protocol):
+    """A column chunk of the next row group: `Pick` or `JoinedChunk`."""
 
     @property
     def rows(self) -> int:
@@ -54,7 +54,7 @@ class Part(Protocol):
 
     @property
     def chunk(self) -> Chunk:
-        """Its description."""
+        """Its description, as a footer has it."""
         ...
 
     @property
@@ -64,7 +64,7 @@ class Part(Protocol):
 
     @property
     def statistics(self) -> Fields:
-        """What may be said of its values."""
+        """Statistics of its values that hold for any reader."""
         ...
 
     @property
@@ -84,8 +84,8 @@ class Part(Protocol):
 
 
 @dataclass(slots=True)
-class _Placed:
-    """A chunk on its way to its place, with all that must be remembered of it once its input is closed."""
+class _OutputChunk:
+    """A chunk of the output, with all that must be remembered of it once its input is closed."""
 
     chunk: Chunk
     statistics: Fields
@@ -96,29 +96,30 @@ class _Placed:
     """A bloom filter that is still to be written."""
     bloom_start: int | None = None
     copied: Sequence[tuple[int, Range]] = ()
-    """What of it was copied, and from where in the chunk on."""
+    """Ranges that were copied, each with its offset in the chunk."""
     waiting: bytes | None = None
     """Its bytes, while they wait to be written behind the row groups."""
     start: int = -1
 
 
 @dataclass(slots=True)
-class _Group:
+class _OutputGroup:
     """A row group of the output."""
 
     rows: int
-    placed: list[_Placed]
+    chunks: list[_OutputChunk]
     sorting: list[Fields] | None
 
 
 class Copy(NamedTuple):
-    """Bytes that were copied from a file, and where they are now."""
+    """Bytes that were copied from a file."""
 
-    found: Range
+    origin: Range
     at: int
+    """Offset in the output."""
 
 
-class Assembled(NamedTuple):
+class AssembledFile(NamedTuple):
     """The finished file: its footer, and the bytes that were copied or appended as chunks."""
 
     footer: Footer
@@ -133,28 +134,28 @@ class Assembler:
 
     def __init__(
         self,
-        sink: Sink,
+        sink: ByteSink,
         schema: Sequence[Fields],
         *,
         created_by: str,
         key_values: Mapping[str, str],
         most_waiting: int = 64 * 1024**2,
     ) -> None:
-        """`most_waiting` bytes of chunks are held until the end, where the store copies by itself."""
+        """`most_waiting` bytes of chunks stay in memory until the end, where the store copies by itself."""
         self._sink = sink
         self._schema = list(schema)
         self.leaves: list[Leaf] = leaves(tree(self._schema))
         self._created_by = created_by
         self._key_values = key_values
-        self._groups: list[_Group] = []
-        self._run: tuple[Source, int, int] | None = None
+        self._groups: list[_OutputGroup] = []
+        self._pending: tuple[ByteSource, int, int] | None = None
         self._room_to_wait = most_waiting
         self.copied_bytes = 0
         self.appended_bytes = 0
 
     def size_with(self, more: int) -> int:
         """About how large the file becomes with a further row group of so many bytes, footer and indexes included."""
-        described = sum(_described(placed) for group in self._groups[-1:] for placed in group.placed)
+        described = sum(_metadata_size(output) for group in self._groups[-1:] for output in group.chunks)
         return self.copied_bytes + self.appended_bytes + more + described * (len(self._groups) + 1)
 
     @property
@@ -162,7 +163,7 @@ class Assembler:
         """Rows so far."""
         return sum(group.rows for group in self._groups)
 
-    def add(self, rows: int, parts: Sequence[Part], sorting: list[Fields] | None = None) -> None:
+    def add(self, rows: int, parts: Sequence[ChunkToWrite], sorting: list[Fields] | None = None) -> None:
         """Add a row group: one part for each column, in the order of the schema.
 
         An empty one adds nothing: not every reader can bear a row group without rows.
@@ -175,54 +176,54 @@ class Assembler:
         if rows == 0:
             return
         later = self._may_wait(parts)
-        group = _Group(rows=rows, placed=[_taken(part) for part in parts], sorting=sorting)
-        for placed, part in zip(group.placed, parts, strict=True):
+        group = _OutputGroup(rows=rows, chunks=[_output_chunk(part) for part in parts], sorting=sorting)
+        for output, part in zip(group.chunks, parts, strict=True):
             ranges = part.ranges
-            self._count(placed, ranges)
+            self._count(output, ranges)
             if later and _in_memory(part):
-                placed.waiting = b"".join(found.source.read(found.start, found.size) for found in ranges)
-                self._room_to_wait -= len(placed.waiting)
+                output.waiting = b"".join(piece.source.read(piece.start, piece.size) for piece in ranges)
+                self._room_to_wait -= len(output.waiting)
             else:
-                self._place(placed, ranges)
+                self._write_chunk(output, ranges)
         self._groups.append(group)
-        if not self._sink.splices:
+        if not self._sink.copies_server_side:
             self._flush()
-            self._place_blooms(group)
+            self._write_blooms(group)
 
-    def _may_wait(self, parts: Sequence[Part]) -> bool:
+    def _may_wait(self, parts: Sequence[ChunkToWrite]) -> bool:
         """True if chunks in memory go behind the last row group, where the store copies the rest by itself.
 
         Readers tell which split a row group belongs to by its first chunk plus half its size: so the first
         chunk never waits, and what waits is never more than half.
         """
-        if not self._sink.splices or _in_memory(parts[0]):
+        if not self._sink.copies_server_side or _in_memory(parts[0]):
             return False
         waits = sum(part.chunk.size for part in parts if _in_memory(part))
         return waits <= self._room_to_wait and 2 * waits < sum(part.chunk.size for part in parts)
 
     # -- bytes ----------------------------------------------------------------------------------------
 
-    def _place(self, placed: _Placed, ranges: Sequence[Range]) -> None:
-        placed.start = self._put(ranges[0])
+    def _write_chunk(self, output: _OutputChunk, ranges: Sequence[Range]) -> None:
+        output.start = self._write_range(ranges[0])
         for further in ranges[1:]:
-            self._put(further)
+            self._write_range(further)
 
-    def _count(self, placed: _Placed, ranges: Sequence[Range]) -> None:
+    def _count(self, output: _OutputChunk, ranges: Sequence[Range]) -> None:
         within = 0
         copied: list[tuple[int, Range]] = []
-        for found in ranges:
-            if isinstance(found.source, Memory) and not isinstance(found.source, HeldFile):
-                self.appended_bytes += found.size
+        for piece in ranges:
+            if isinstance(piece.source, MemorySource) and not isinstance(piece.source, FileInMemory):
+                self.appended_bytes += piece.size
             else:
-                self.copied_bytes += found.size
-                copied.append((within, found))
-            within += found.size
-        placed.copied = copied
+                self.copied_bytes += piece.size
+                copied.append((within, piece))
+            within += piece.size
+        output.copied = copied
 
-    def _put(self, found: Range) -> int:
-        """Where the bytes lie in the output, or will lie once the run is copied that they are part of."""
-        source, start, size = found.source, found.start, found.size
-        if isinstance(source, Memory):
+    def _write_range(self, piece: Range) -> int:
+        """Append or copy a range; returns its offset in the output. Ranges that follow each other become one copy."""
+        source, start, size = piece.source, piece.start, piece.size
+        if isinstance(source, MemorySource):
             self._flush()
             self._begin()
             at = self._sink.position
@@ -230,51 +231,51 @@ class Assembler:
             if self._sink.position != at + size:
                 raise AssertionError("a chunk is not as long as it says")
             return at
-        run = self._run
-        if run is not None and run[0] is source and run[1] + run[2] == start:
-            self._run = source, run[1], run[2] + size
-            return self._sink.position + run[2]
+        pending = self._pending
+        if pending is not None and pending[0] is source and pending[1] + pending[2] == start:
+            self._pending = source, pending[1], pending[2] + size
+            return self._sink.position + pending[2]
         self._flush()
         first = self._begin(source, start)
-        self._run = source, first, start + size - first
+        self._pending = source, first, start + size - first
         return self._sink.position + start - first
 
-    def _begin(self, source: Source | None = None, start: int = 0) -> int:
+    def _begin(self, source: ByteSource | None = None, start: int = 0) -> int:
         """The magic at the beginning: where the first copy follows its own file's magic, it comes along."""
         if self._sink.position > 0:
             return start
-        if self._sink.splices and source is not None and start == len(MAGIC) and source.read(0, 4) == MAGIC:
+        if self._sink.copies_server_side and source is not None and start == len(MAGIC) and source.read(0, 4) == MAGIC:
             return 0
         self._sink.append(MAGIC)
         return start
 
     def _flush(self) -> None:
-        if self._run is not None:
-            source, start, length = self._run
-            self._run = None
+        if self._pending is not None:
+            source, start, length = self._pending
+            self._pending = None
             self._sink.copy(source, start, length)
 
-    def _place_blooms(self, group: _Group) -> None:
-        for placed in group.placed:
-            if placed.bloom is not None:
-                placed.bloom_start = self._sink.position
-                self._sink.append(placed.bloom)
-                placed.bloom = None
+    def _write_blooms(self, group: _OutputGroup) -> None:
+        for output in group.chunks:
+            if output.bloom is not None:
+                output.bloom_start = self._sink.position
+                self._sink.append(output.bloom)
+                output.bloom = None
 
     # -- the end ----------------------------------------------------------------------------------------
 
-    def finish(self) -> Assembled:
+    def finish(self) -> AssembledFile:
         """Write what comes behind the row groups; the sink is left for the caller to close."""
         self._flush()
         self._begin()
         for group in self._groups:
-            for placed in group.placed:
-                if placed.waiting is not None:
-                    self._place(placed, [Range(Memory(placed.waiting), 0, len(placed.waiting))])
-                    placed.waiting = None
+            for output in group.chunks:
+                if output.waiting is not None:
+                    self._write_chunk(output, [Range(MemorySource(output.waiting), 0, len(output.waiting))])
+                    output.waiting = None
         for group in self._groups:
-            self._place_blooms(group)
-        described = [[_column(p, leaf) for p, leaf in zip(g.placed, self.leaves, strict=True)] for g in self._groups]
+            self._write_blooms(group)
+        described = [[_column(p, leaf) for p, leaf in zip(g.chunks, self.leaves, strict=True)] for g in self._groups]
         self._append_indexes(described)
         row_groups = [self._row_group(number, group, described[number]) for number, group in enumerate(self._groups)]
         ending = footer_bytes(
@@ -291,34 +292,34 @@ class Assembler:
         fields[6] = self._created_by.encode()
         footer = Footer(fields, self._sink.position, start)
         _check_splits(footer.row_groups)
-        return Assembled(footer, self.copied_bytes, self.appended_bytes, self._copies())
+        return AssembledFile(footer, self.copied_bytes, self.appended_bytes, self._copies())
 
     def _copies(self) -> list[Copy]:
-        chunks = [placed for group in self._groups for placed in group.placed]
-        found = [Copy(found, placed.start + within) for placed in chunks for within, found in placed.copied]
-        return sorted(found, key=lambda copy: copy.at)
+        chunks = [output for group in self._groups for output in group.chunks]
+        copies = [Copy(piece, output.start + within) for output in chunks for within, piece in output.copied]
+        return sorted(copies, key=lambda copy: copy.at)
 
     def _append_indexes(self, described: list[list[Fields]]) -> None:
         """All statistics per page, then all page locations."""
         for group, columns in zip(self._groups, described, strict=True):
-            for placed, column in zip(group.placed, columns, strict=True):
-                if placed.index is not None:
-                    column |= {6: self._sink.position, 7: len(placed.index)}
-                    self._sink.append(placed.index)
+            for output, column in zip(group.chunks, columns, strict=True):
+                if output.index is not None:
+                    column |= {6: self._sink.position, 7: len(output.index)}
+                    self._sink.append(output.index)
         for group, columns in zip(self._groups, described, strict=True):
-            for placed, column in zip(group.placed, columns, strict=True):
-                if placed.pages is not None:
-                    moved = moved_offset_index(placed.pages, placed.start - placed.chunk.start)
+            for output, column in zip(group.chunks, columns, strict=True):
+                if output.pages is not None:
+                    moved = moved_offset_index(output.pages, output.start - output.chunk.start)
                     column |= {4: self._sink.position, 5: len(moved)}
                     self._sink.append(moved)
 
-    def _row_group(self, number: int, group: _Group, columns: list[Fields]) -> Fields:
+    def _row_group(self, number: int, group: _OutputGroup, columns: list[Fields]) -> Fields:
         fields: Fields = {
             1: columns,
-            2: sum(placed.chunk.uncompressed_size for placed in group.placed),
+            2: sum(output.chunk.uncompressed_size for output in group.chunks),
             3: group.rows,
-            5: group.placed[0].start if group.placed else self._sink.position,
-            6: sum(placed.chunk.size for placed in group.placed),
+            5: group.chunks[0].start if group.chunks else self._sink.position,
+            6: sum(output.chunk.size for output in group.chunks),
         }
         if group.sorting:
             fields[4] = group.sorting
@@ -327,27 +328,27 @@ class Assembler:
         return fields
 
 
-def _in_memory(part: Part) -> bool:
-    return all(isinstance(found.source, Memory) for found in part.ranges)
+def _in_memory(part: ChunkToWrite) -> bool:
+    return all(isinstance(piece.source, MemorySource) for piece in part.ranges)
 
 
-def _described(placed: _Placed) -> int:
-    """About how many bytes tell of a chunk: in the footer, and in the page indexes."""
-    statistics = sum(len(placed.statistics.get(number, b"")) for number in (5, 6))
-    pages = 0 if placed.pages is None else _BYTES_PER_PAGE * len(placed.pages[1])
-    return _BYTES_PER_CHUNK + statistics + pages + len(placed.index or b"")
+def _metadata_size(output: _OutputChunk) -> int:
+    """About how many bytes describe a chunk: in the footer, and in the page indexes."""
+    statistics = sum(len(output.statistics.get(number, b"")) for number in (5, 6))
+    pages = 0 if output.pages is None else _BYTES_PER_PAGE * len(output.pages[1])
+    return _BYTES_PER_CHUNK + statistics + pages + len(output.index or b"")
 
 
-def _taken(part: Part) -> _Placed:
-    return _Placed(
+def _output_chunk(part: ChunkToWrite) -> _OutputChunk:
+    return _OutputChunk(
         chunk=part.chunk, statistics=part.statistics, pages=part.pages, index=part.page_statistics, bloom=part.bloom
     )
 
 
-def _column(placed: _Placed, leaf: Leaf) -> Fields:
-    """The description of a chunk in its new place, under its new name."""
-    chunk = placed.chunk
-    by = placed.start - chunk.start
+def _column(output: _OutputChunk, leaf: Leaf) -> Fields:
+    """The description of a chunk at its new offset, under its new name."""
+    chunk = output.chunk
+    by = output.start - chunk.start
     meta: Fields = {number: chunk.meta[number] for number in (1, 2, 4, 5, 6, 7, 16) if number in chunk.meta}
     counted = chunk.meta.get(13, [])
     if counted and all(len(entry) == len(PAGE_ENCODING) for entry in counted):
@@ -355,10 +356,10 @@ def _column(placed: _Placed, leaf: Leaf) -> Fields:
     meta |= {3: list(leaf.path), 9: chunk.data_offset + by}
     if chunk.dictionary_offset is not None:
         meta[11] = chunk.dictionary_offset + by
-    if statistics := without_disputed(leaf, placed.statistics):
+    if statistics := without_disputed(leaf, output.statistics):
         meta[12] = statistics
-    if placed.bloom_start is not None:
-        meta[14] = placed.bloom_start
+    if output.bloom_start is not None:
+        meta[14] = output.bloom_start
         if 15 in chunk.meta:
             meta[15] = chunk.meta[15]
     return {2: 0, 3: meta}

@@ -1,4 +1,4 @@
-"""Asking a bloom filter: is a value certainly not there?"""
+"""Bloom filters: which values are certainly not in a column."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ _SALT = np.array(
 
 
 def hashes(values: Iterable[bytes]) -> NDArray[np.uint64]:
-    """What the filter knows of values, given as Parquet's plain encoding writes them, without lengths."""
+    """Hashes of values, given as Parquet's plain encoding writes them, without lengths."""
     return np.array([xxhash.xxh64_intdigest(value) for value in values], dtype=np.uint64)
 
 
@@ -28,5 +28,5 @@ def may_contain(data: bytes | memoryview, wanted: NDArray[np.uint64]) -> NDArray
     low = (wanted & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     bits = (low[:, None] * _SALT[None, :]) >> np.uint32(27)
     masks = np.uint32(1) << bits
-    found: NDArray[np.bool_] = ((words[blocks.astype(np.int64)] & masks) != 0).all(axis=1)
-    return found
+    possible: NDArray[np.bool_] = ((words[blocks.astype(np.int64)] & masks) != 0).all(axis=1)
+    return possible

@@ -28,8 +28,8 @@ class Chunk:
     @property
     def meta(self) -> Fields:
         """The column's metadata; see `layout.COLUMN_META`."""
-        found: Fields = self.fields.get(3, {})
-        return found
+        meta: Fields = self.fields.get(3, {})
+        return meta
 
     @property
     def physical(self) -> int:
@@ -43,7 +43,7 @@ class Chunk:
 
     @property
     def data_encodings(self) -> frozenset[int] | None:
-        """Encodings of the data pages; null if the writer did not count them."""
+        """Encodings of the data pages; `None` if the writer did not count them."""
         counted = self.meta.get(13)
         if not counted:
             return None
@@ -93,8 +93,8 @@ class Chunk:
     @property
     def statistics(self) -> Fields:
         """Statistics as written; see `layout.STATISTICS`."""
-        found: Fields = self.meta.get(12, {})
-        return found
+        statistics: Fields = self.meta.get(12, {})
+        return statistics
 
     @property
     def offset_index(self) -> tuple[int, int] | None:
@@ -146,7 +146,7 @@ class RowGroup:
 
 @dataclass(frozen=True)
 class Footer:
-    """What a file says about itself."""
+    """The metadata of a file, as its writer left it."""
 
     fields: Fields
     file_size: int
@@ -166,17 +166,17 @@ class Footer:
     @cached_property
     def row_groups(self) -> tuple[RowGroup, ...]:
         """All row groups, checked to lie within the file."""
-        found = []
+        groups = []
         first_row = 0
         columns = len(self.leaves)
         for fields in self.fields.get(4, []):
             group = RowGroup(fields, tuple(Chunk(c) for c in fields.get(1, [])), first_row)
             _check(group, columns, self.start)
             first_row += group.rows
-            found.append(group)
+            groups.append(group)
         if first_row != self.rows:
             raise Damaged("the row groups do not add up to the file's rows")
-        return tuple(found)
+        return tuple(groups)
 
     @property
     def rows(self) -> int:
@@ -191,7 +191,7 @@ class Footer:
 
     @property
     def key_values(self) -> dict[bytes, bytes]:
-        """What writers left for themselves."""
+        """Metadata that writers left under keys of their own."""
         return {entry.get(1, b""): entry.get(2, b"") for entry in self.fields.get(5, [])}
 
     @property

@@ -21,7 +21,7 @@ _USUAL_PAGE = 64 * 1024
 _BOUNDARY_ORDERS = range(3)
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Bytes that can be read from anywhere."""
 
     @property
@@ -43,8 +43,8 @@ class Source(Protocol):
         ...
 
 
-class Memory:
-    """A file that was written into memory."""
+class MemorySource:
+    """Bytes in memory, as a source."""
 
     path = ""
 
@@ -65,7 +65,7 @@ class Memory:
         return self._data[-length:]
 
 
-class Pieces(Memory):
+class Pieces(MemorySource):
     """A file that is being written into memory piece by piece: it never moves as it grows."""
 
     closed = False
@@ -84,10 +84,10 @@ class Pieces(Memory):
         return len(piece)
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing: every write is complete at once."""
 
     def close(self) -> None:
-        """Nothing is let go of: what was written is read now."""
+        """Do nothing: what was written is read now."""
 
     @property
     def size(self) -> int:
@@ -96,23 +96,23 @@ class Pieces(Memory):
 
     def read(self, offset: int, length: int) -> memoryview:
         """Exactly these bytes."""
-        found: list[bytes] = []
+        parts: list[bytes] = []
         at = bisect_right(self._starts, offset) - 1
         left = length
         while left > 0 and at < len(self._pieces):
             skip = offset - self._starts[at]
             part = self._pieces[at][skip : skip + left]
-            found.append(part)
+            parts.append(part)
             offset, left, at = offset + len(part), left - len(part), at + 1
-        return memoryview(found[0] if len(found) == 1 else b"".join(found))
+        return memoryview(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def tail(self, length: int) -> memoryview:
         """The last bytes."""
         return self.read(self._size - length, length)
 
 
-class HeldFile(Memory):
-    """A small file that was fetched as a whole, in place of the source it came from."""
+class FileInMemory(MemorySource):
+    """A small file that was fetched as a whole; it stands in for the source it came from."""
 
     far = False
 
@@ -128,11 +128,11 @@ class HeldFile(Memory):
         return self._length
 
     def gather(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """These ranges."""
+        """Exactly these (offset, length) ranges."""
         return [self.read(offset, length) for offset, length in ranges]
 
     def preload(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Nothing: it is all here."""
+        """Do nothing: the file is in memory."""
         del ranges
 
     def arrow(self) -> Any:
@@ -146,7 +146,7 @@ class HeldFile(Memory):
         return super().read(offset, length)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Let go of the bytes."""
         self._closed = True
         self._data = memoryview(b"")
 
@@ -154,7 +154,7 @@ class HeldFile(Memory):
 class Input:
     """A Parquet file, opened to copy chunks from it."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ByteSource) -> None:
         self.source = source
         tail = source.tail(min(TAIL, source.size))
         self.footer: Footer = read_footer(source.read, source.size, tail)
@@ -164,17 +164,17 @@ class Input:
     # -- indexes ------------------------------------------------------------------------------------
 
     def pages(self, group: int, index: int) -> Fields | None:
-        """Page locations of a chunk; null if it has none, or none that hold."""
+        """Page locations of a chunk; `None` if it has none, or none that hold."""
         key = group, index
         if key not in self._pages:
-            where = self.footer.row_groups[group]
-            chunk = where.chunks[index]
+            row_group = self.footer.row_groups[group]
+            chunk = row_group.chunks[index]
             data = None if chunk.offset_index is None else self._near_footer(*chunk.offset_index)
-            self._pages[key] = None if data is None else offset_index(data, chunk, where.rows)
+            self._pages[key] = None if data is None else offset_index(data, chunk, row_group.rows)
         return self._pages[key]
 
     def column_index(self, group: int, index: int) -> bytes | None:
-        """Statistics per page as written; null unless they are known, whole, and of a column that is ordered."""
+        """Statistics per page as written; `None` unless they are known, whole, and of a column that is ordered."""
         chunk = self.footer.row_groups[group].chunks[index]
         pages = self.pages(group, index)
         if chunk.column_index is None or pages is None:
@@ -193,8 +193,8 @@ class Input:
 
     def bloom(self, chunk: Chunk) -> bytes | memoryview | None:
         """A chunk's bloom filter with its header."""
-        found = bloom_range(self.source.read, chunk, self.footer.start)
-        return None if found is None else bytes(self.source.read(*found))
+        span = bloom_range(self.source.read, chunk, self.footer.start)
+        return None if span is None else bytes(self.source.read(*span))
 
     def _near_footer(self, offset: int, length: int) -> bytes | memoryview | None:
         """Bytes of the region between the row groups and the footer, which is fetched as a whole."""
@@ -202,7 +202,7 @@ class Input:
             return None
         if self._indexes is None:
             start = min((r[0] for r in self._index_ranges), default=self.footer.start)
-            # a copy: a slice would keep all of a file in memory that is held as a whole
+            # a copy: a slice would keep all of a file in memory that is in memory as a whole
             self._indexes = start, bytes(self.source.read(start, self.footer.start - start))
         start, data = self._indexes
         return data[offset - start : offset - start + length] if offset >= start else None
@@ -218,18 +218,18 @@ class Input:
     # -- may it be copied? -----------------------------------------------------------------------------
 
     def why_not_copied(self, group: int, index: int, *, walk: bool) -> str | None:
-        """Why a chunk must be decoded; null if its bytes may be copied.
+        """Why a chunk must be decoded; `None` if its bytes may be copied.
 
         That its size is right is seen from its page locations; else by walking its page headers; without
         `walk` (where reading means fetching) from what starts exactly where it ends.
         """
-        where = self.footer.row_groups[group]
-        if where.rows == 0:
+        row_group = self.footer.row_groups[group]
+        if row_group.rows == 0:
             return None  # nothing of it is copied
-        reason = why_not_copied(self.footer, where, index)
+        reason = why_not_copied(self.footer, row_group, index)
         if reason is not None or self.pages(group, index) is not None:
             return reason
-        chunk = where.chunks[index]
+        chunk = row_group.chunks[index]
         if not walk:
             return None if chunk.size and chunk.end in self._starts else "nothing shows where it ends"
         try:
@@ -240,12 +240,12 @@ class Input:
 
     @cached_property
     def why_nothing_copied(self) -> str | None:
-        """Why no chunk of the file may be copied; null if chunks may."""
+        """Why no chunk of the file may be copied; `None` if chunks may."""
         return why_file_not_copied(self.footer)
 
     @cached_property
     def _starts(self) -> frozenset[int]:
-        """Every place at which the footer says that something starts."""
+        """Every offset at which something starts, by the footer."""
         starts = {self.footer.start}
         for group in self.footer.row_groups:
             for chunk in group.chunks:
@@ -259,7 +259,7 @@ class Input:
 class Range(NamedTuple):
     """Bytes of a source."""
 
-    source: Source
+    source: ByteSource
     start: int
     size: int
     first: int = 0
@@ -287,7 +287,7 @@ class Pick(NamedTuple):
 
     @property
     def ranges(self) -> list[Range]:
-        """Where its bytes are."""
+        """The bytes of the chunk, as one range of the input."""
         chunk, pages = self.chunk, self.pages
         first = last = min(chunk.size, _USUAL_PAGE)
         if pages is not None:
@@ -316,11 +316,11 @@ class Pick(NamedTuple):
         return self.input.bloom(self.chunk)
 
 
-def sorting_columns(group: RowGroup, place_of: dict[int, int]) -> list[Fields] | None:
-    """How a row group is sorted, in terms of the output's columns; null as soon as one is missing there."""
-    told = group.fields.get(4)
-    if not told or not is_known(told):
+def sorting_columns(group: RowGroup, column_of: dict[int, int]) -> list[Fields] | None:
+    """How a row group is sorted, in terms of the output's columns; `None` as soon as one is missing there."""
+    sorting = group.fields.get(4)
+    if not sorting or not is_known(sorting):
         return None
-    if any(entry.get(1) not in place_of or len(entry) != len(SORTING_COLUMN) for entry in told):
+    if any(entry.get(1) not in column_of or len(entry) != len(SORTING_COLUMN) for entry in sorting):
         return None
-    return [{**entry, 1: place_of[entry[1]]} for entry in told]
+    return [{**entry, 1: column_of[entry[1]]} for entry in sorting]

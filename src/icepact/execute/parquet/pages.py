@@ -78,7 +78,7 @@ def moved_offset_index(fields: Fields, by: int) -> bytes:
 
 
 def bloom_range(read: Read, chunk: Chunk, end: int) -> tuple[int, int] | None:
-    """Offset and length of a chunk's bloom filter with its header; null if there is none that we understand."""
+    """Offset and length of a chunk's bloom filter with its header; `None` if there is none that we understand."""
     offset = chunk.bloom_offset
     if offset is None or not len(MAGIC) <= offset < end:
         return None

@@ -1,4 +1,4 @@
-"""The schema in a footer as a tree: who a leaf is, and what its levels mean."""
+"""The schema in a footer as a tree: ids and types of its leaves, and what their levels mean."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -176,7 +176,7 @@ def _of_union(number: int, inner: Fields) -> Logical:
 
 
 def same_values(one: Leaf, other: Leaf) -> bool:
-    """True if the bytes of one column's chunks mean in the other's place what they mean in their own."""
+    """True if the bytes of one column's chunks mean the same as chunks of the other column."""
     return (
         one.known
         and other.known

@@ -44,7 +44,7 @@ def struct_of(table: Table) -> Kind:
 
 def read_struct(data: bytes | memoryview, table: Table, at: int = 0) -> tuple[Fields, int]:
     """The struct that starts at a position, and the position behind it."""
-    reader = _Reader(data, at)
+    reader = _ThriftReader(data, at)
     try:
         fields = reader.struct(table)
     except IndexError:
@@ -61,8 +61,8 @@ def is_known(value: Any) -> bool:
     return True
 
 
-class _Reader:
-    """A position in bytes."""
+class _ThriftReader:
+    """Reads values of thrift's compact protocol from a position on."""
 
     def __init__(self, data: bytes | memoryview, at: int) -> None:
         self.data = bytes(data) if isinstance(data, memoryview) else data

@@ -47,7 +47,7 @@ _PACKED = {**_FLOATS, INT32: "<i", INT64: "<q", BOOLEAN: "<?"}
 
 
 def old_writer(footer: Footer) -> str | None:
-    """Why the writer of a file is not trusted with its bytes; null if it is."""
+    """Why the writer of a file is not trusted with its bytes; `None` if it is."""
     match = _WRITER.match(footer.created_by)
     if match is None:
         return "nobody knows who wrote it"
@@ -72,7 +72,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def why_not_copied(footer: Footer, group: RowGroup, index: int) -> str | None:
-    """Why a chunk must be decoded; null if its bytes may be copied."""
+    """Why a chunk must be decoded; `None` if its bytes may be copied."""
     chunk, leaf = group.chunks[index], footer.leaves[index]
     if not leaf.known or not is_known(chunk.fields) or UNKNOWN in group.fields:
         return "it has parts that icepact does not know"
@@ -101,7 +101,7 @@ def _why_not_readable(chunk: Chunk, leaf: Leaf, rows: int) -> str | None:
 
 
 def why_file_not_copied(footer: Footer) -> str | None:
-    """Why nothing of a file may be copied; null if chunks may."""
+    """Why nothing of a file may be copied; `None` if chunks may."""
     if not footer.known:
         return "its footer has parts that icepact does not know"
     return old_writer(footer)
@@ -109,37 +109,41 @@ def why_file_not_copied(footer: Footer) -> str | None:
 
 def trusted_statistics(footer: Footer, index: int, chunk: Chunk) -> Fields:
     """What of a chunk's statistics holds for any reader: deprecated, unordered and undefined ones are left out."""
-    told = chunk.statistics
+    statistics = chunk.statistics
     leaf = footer.leaves[index]
-    if not is_known(told):
+    if not is_known(statistics):
         return {}
-    kept: Fields = {}
-    if 0 <= told.get(3, -1) <= chunk.values:
-        kept[3] = told[3]
+    trusted: Fields = {}
+    if 0 <= statistics.get(3, -1) <= chunk.values:
+        trusted[3] = statistics[3]
     nans = _nans(footer, leaf, chunk)
     if _float_form(leaf) is not None and nans is not None:
-        kept[9] = nans
+        trusted[9] = nans
     if footer.ordered(index) and sortable(leaf) and old_writer(footer) is None and nans == 0:
-        if usable_bound(leaf, told.get(5)):
-            kept |= {number: told[number] for number in (5, 7) if number in told}
-        if usable_bound(leaf, told.get(6)):
-            kept |= {number: told[number] for number in (6, 8) if number in told}
-    return kept
+        if usable_bound(leaf, statistics.get(5)):
+            trusted |= {number: statistics[number] for number in (5, 7) if number in statistics}
+        if usable_bound(leaf, statistics.get(6)):
+            trusted |= {number: statistics[number] for number in (6, 8) if number in statistics}
+    return trusted
 
 
 def _nans(footer: Footer, leaf: Leaf, chunk: Chunk) -> int | None:
-    """NaN in a chunk, as far as anybody can know without looking; null if nobody can."""
-    told = chunk.statistics
+    """Number of NaN in a chunk, as far as it is known without decoding; `None` if it is not."""
+    statistics = chunk.statistics
     form = _float_form(leaf)
     if form is None:
         return 0
-    shown = any(_is_nan(form, told[number]) for number in (5, 6) if number in told)
-    counted = told.get(9)
+    shown = any(_is_nan(form, statistics[number]) for number in (5, 6) if number in statistics)
+    counted = statistics.get(9)
     if counted is not None:
         return counted if (1 if shown else 0) <= counted <= chunk.values else None
-    if told.get(3) == chunk.values:
+    if statistics.get(3) == chunk.values:
         return 0
-    return 0 if _shows_nan(footer) and usable_bound(leaf, told.get(5)) and usable_bound(leaf, told.get(6)) else None
+    return (
+        0
+        if _shows_nan(footer) and usable_bound(leaf, statistics.get(5)) and usable_bound(leaf, statistics.get(6))
+        else None
+    )
 
 
 def _is_nan(form: str, bound: bytes) -> bool:

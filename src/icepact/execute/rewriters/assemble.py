@@ -13,27 +13,28 @@ from typing import Any
 
 from pyspark.accumulators import _accumulatorRegistry
 
+from icepact.economics.speeds import MOST_LANES
 from icepact.execute.assemble.errors import NotAssembled
+from icepact.execute.assemble.messages import Compared, InputFile, Output, TaskContext, UnitReport, UnitWork
 from icepact.execute.assemble.metrics import MetricsMode, metrics_columns
 from icepact.execute.assemble.target import LINEAGE, make_target
 from icepact.execute.assemble.task import fetch
-from icepact.execute.assemble.work import Compared, InputFile, Output, TaskContext, UnitReport, UnitWork
 from icepact.execute.deletes.refs import DeleteRef
-from icepact.execute.rewriters.base import Early, Ended, Failed, Refused, Task, UnitResult, largest_output
-from icepact.execute.rewriters.job import Job, Told, in_workers
+from icepact.execute.rewriters.base import Failed, OnUnitDone, Refused, Task, TaskResult, UnitResult, largest_output
+from icepact.execute.rewriters.job import Job, ReportAccumulator, in_workers
 from icepact.execute.rewriters.shipping import ship_package
 from icepact.execute.rewriters.writing import writing_of
 from icepact.execute.storage.open import refusal, storage_for
-from icepact.iceberg.facts import WriteFacts, write_facts
-from icepact.iceberg.java import masked, missing_module
-from icepact.iceberg.staging import FileDocument, Staging, column_facts
+from icepact.iceberg.java.bridge import masked, missing_module
+from icepact.iceberg.table.staging import FileDocument, Staging, column_facts
+from icepact.iceberg.table.write_context import WriteContext, write_context
 from icepact.model.errors import BadInput, IcepactError
-from icepact.model.plan import Method, Plan
+from icepact.model.files import DataFile, DeleteFile
+from icepact.model.methods import METHODS, Method
+from icepact.model.plan import Plan
 from icepact.model.policy import JobOrder, Policy, Proofs
-from icepact.model.rates import MOST_LANES
 from icepact.model.rewrite import WrittenFile
 from icepact.model.schema import every_field
-from icepact.model.table import DataFile, DeleteFile
 
 INLINE_DELETES = 10 * 1024**2
 """Bytes of delete data that the driver reads once and sends along; more is read by the tasks."""
@@ -52,23 +53,24 @@ _COMPARED: Mapping[Proofs, Compared] = {
 class AssembleRewriter:
     """Runs units as tasks of few Spark jobs."""
 
-    def __init__(self, staging: Staging, plan: Plan, early: Early) -> None:
+    def __init__(self, staging: Staging, plan: Plan, on_unit_done: OnUnitDone) -> None:
         self._staging = staging
         self._plan = plan
-        self._early = early
+        self._on_unit_done = on_unit_done
         self._tasks: dict[str, Task] = {}
-        """Handed over so far, by unit."""
+        """Tasks handed over so far, by unit."""
         self._spark = staging.table.session.sparkContext
         self._shared: Any = None
-        self._told: Any = self._spark.accumulator([], Told(self._heard))
-        self.clean = self._spark.getConf().get("spark.speculation", "false").lower() != "true"
+        self._reports: Any = self._spark.accumulator([], ReportAccumulator(self._on_reports))
+        speculation = staging.table.session.conf.get("spark.speculation", "false")  # `getConf` asks for every setting
+        self.clean = str(speculation).lower() != "true"
         self._lanes = 1
         self._refusal = self._prepare()
 
     def _prepare(self) -> str | None:
         """Send to the workers what all units have in common; the reason if this method cannot work here at all."""
         names = [field.name for field in every_field(json.loads(self._staging.table.schema)).values()]
-        facts = write_facts(self._staging.table, [*names, *(str(field["name"]) for field in LINEAGE)])
+        facts = write_context(self._staging.table, [*names, *(str(field["name"]) for field in LINEAGE)])
         reason = refusal(facts.io, facts.credentials)
         if reason is not None:
             return reason
@@ -85,9 +87,9 @@ class AssembleRewriter:
         self._shared = self._spark.broadcast(shared)
         return None
 
-    def _inline(self, facts: WriteFacts) -> dict[tuple[str, int | None], bytes]:
+    def _inline(self, facts: WriteContext) -> dict[tuple[str, int | None], bytes]:
         """Delete data of all inputs, if it is little."""
-        files = (f for step in self._plan.steps if step.method is Method.ASSEMBLE for f in step.files)
+        files = (f for step in self._plan.steps if METHODS[step.method].copies for f in step.files)
         refs = [_ref(self._plan.deletes[i]) for i in sorted({i for f in files for i in f.deletes})]
         if not refs or sum(ref.length or ref.size for ref in refs) > INLINE_DELETES:
             return {}
@@ -102,15 +104,15 @@ class AssembleRewriter:
         if self._shared is not None:
             with suppress(OSError):  # a scratch disk that has become read-only keeps its file
                 self._shared.destroy()
-        _accumulatorRegistry.pop(self._told.aid, None)
+        _accumulatorRegistry.pop(self._reports.aid, None)
 
-    def _heard(self, reports: Sequence[UnitReport]) -> None:
+    def _on_reports(self, reports: Sequence[UnitReport]) -> None:
         """Called by Spark's own thread when a task has ended: its units are done, whatever becomes of the job."""
         for report in reports:
             task = self._tasks.get(report.unit_id)
-            ended = None if task is None else self._ended(task, report)
-            if task is not None and isinstance(ended, UnitResult):
-                self._early(task, ended)
+            result = None if task is None else self._result(task, report)
+            if task is not None and isinstance(result, UnitResult):
+                self._on_unit_done(task, result)
 
     def batches(self, tasks: Sequence[Task]) -> Sequence[Sequence[Task]]:
         """A few units for each core in one job: the largest first, or group by group if somebody asked for an order.
@@ -140,13 +142,13 @@ class AssembleRewriter:
         """Several units share a task if there are many."""
         return min(len(tasks), policy.parallelism or _TASKS_PER_CORE * self._spark.defaultParallelism)
 
-    def rewrite(self, tasks: Sequence[Task], policy: Policy) -> Sequence[Ended]:
+    def rewrite(self, tasks: Sequence[Task], policy: Policy) -> Sequence[TaskResult]:
         """Write the surviving rows of each unit into new files."""
         if self._refusal is not None:
             return [Refused(self._refusal) for _ in tasks]
         works = _packed([self._work(task, policy) for task in tasks], self.at_once(tasks, policy))
         self._tasks |= {task.unit_id: task for task in tasks}
-        job = Job(self._shared, self._told, _attempts(self._spark) - 1)
+        job = Job(self._shared, self._reports, _attempts(self._spark) - 1)
         try:
             reports = {r.unit_id: r for r in in_workers(self._spark, works, job).collect()}
         except Exception as error:
@@ -157,7 +159,7 @@ class AssembleRewriter:
             return [Refused(self._refusal) for _ in tasks]
         if any(report.retried for report in reports.values()):
             self.clean = False
-        return [self._ended(task, reports[task.unit_id]) for task in tasks]
+        return [self._result(task, reports[task.unit_id]) for task in tasks]
 
     def _work(self, task: Task, policy: Policy) -> UnitWork:
         return UnitWork(
@@ -168,7 +170,7 @@ class AssembleRewriter:
             lanes=self._lanes,
         )
 
-    def _ended(self, task: Task, report: UnitReport) -> Ended:
+    def _result(self, task: Task, report: UnitReport) -> TaskResult:
         if report.refused is not None:
             return Refused(masked(report.refused))
         if report.failed is not None:
@@ -193,12 +195,7 @@ class AssembleRewriter:
             files=files,
             documents=[_document(file, output) for file, output in zip(files, report.outputs, strict=True)],
             method=Method.ASSEMBLE,
-            seconds=report.seconds,
-            copied_bytes=report.copied_bytes,
-            encoded_bytes=report.encoded_bytes,
-            requests=report.requests,
-            write_requests=report.write_requests,
-            transferred_bytes=report.transferred_bytes,
+            effort=report.effort,
         )
 
 
@@ -250,7 +247,9 @@ def _attempts(spark: Any) -> int:
     return int(spark.getConf().get("spark.task.maxFailures", "4"))
 
 
-def _shared(facts: WriteFacts, plan: Plan, run_id: str, inline: Mapping[tuple[str, int | None], bytes]) -> TaskContext:
+def _shared(
+    facts: WriteContext, plan: Plan, run_id: str, inline: Mapping[tuple[str, int | None], bytes]
+) -> TaskContext:
     fields = {i: f for schema in facts.schemas for i, f in every_field(schema).items()}
     current = every_field(json.loads(facts.schema))
     fields |= current

@@ -1,12 +1,14 @@
-"""What every rewriter does."""
+"""The interface of rewriters, and the results of units."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
-from icepact.iceberg.staging import FileDocument
-from icepact.model.plan import Method, RewriteFiles, Unit
+from icepact.iceberg.table.staging import FileDocument
+from icepact.model.effort import NO_EFFORT, Effort
+from icepact.model.methods import Method
+from icepact.model.plan import RewriteFiles, Unit
 from icepact.model.policy import Policy
 from icepact.model.rewrite import WrittenFile
 
@@ -24,7 +26,7 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnitResult:
-    """What one unit read and wrote."""
+    """Files that one unit wrote, and the effort it took."""
 
     rows_observed: int
     """Rows that readers see of the inputs."""
@@ -32,13 +34,7 @@ class UnitResult:
     documents: Sequence[FileDocument]
     """The same files as Iceberg's JSON has them, for the commit."""
     method: Method
-    seconds: float = 0.0
-    copied_bytes: int = 0
-    encoded_bytes: int = 0
-    requests: int = 0
-    write_requests: int = 0
-    transferred_bytes: int = 0
-    """Bytes that passed through the tasks, in either direction, where the method counts them."""
+    effort: Effort = NO_EFFORT
 
 
 class Refused(NamedTuple):
@@ -53,10 +49,10 @@ class Failed(NamedTuple):
     reason: str
 
 
-Ended = UnitResult | Refused | Failed
+TaskResult = UnitResult | Refused | Failed
 
-Early: TypeAlias = Callable[[Task, UnitResult], None]
-"""Told of a unit that is done before the others it was handed over with; called from any thread."""
+OnUnitDone: TypeAlias = Callable[[Task, UnitResult], None]
+"""Called with a unit that is done before the others it was handed over with, from any thread."""
 
 
 class Rewriter(Protocol):
@@ -79,8 +75,8 @@ class Rewriter(Protocol):
         """How many Spark tasks the job of these tasks has at the same time, at most."""
         ...
 
-    def rewrite(self, tasks: Sequence[Task], policy: Policy) -> Sequence[Ended]:
-        """Write the surviving rows of each unit into new files; one answer for each task, in order."""
+    def rewrite(self, tasks: Sequence[Task], policy: Policy) -> Sequence[TaskResult]:
+        """Write the surviving rows of each unit into new files; one result for each task, in order."""
         ...
 
 

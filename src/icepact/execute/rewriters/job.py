@@ -1,4 +1,4 @@
-"""What Spark runs in a worker: it is found there by its name, so it imports only what workers have."""
+"""The function that Spark runs in workers: imported there by its name, so it imports only what workers have."""
 
 import threading
 import time
@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 from pyspark import RDD, SparkContext, TaskContext
 from pyspark.accumulators import AccumulatorParam
 
+from icepact.execute.assemble.messages import UnitReport, UnitWork
 from icepact.execute.assemble.task import run_units
-from icepact.execute.assemble.work import UnitReport, UnitWork
 
 ENVIRONMENT = {
     "ICEPACT_WORKERS": "1",
@@ -20,8 +20,8 @@ ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(32 * 1024**2),
     "MALLOC_TRIM_THRESHOLD_": str(64 * 1024**2),
 }
-"""Of Python workers during a run: memory that was let go of is used again, instead of being returned and fetched
-anew for every page. Spark keeps workers with another environment apart from those it had before."""
+"""Environment of Python workers during a run: memory that was let go of is used again, instead of being returned and
+fetched anew for every page. Spark keeps workers with another environment apart from those it had before."""
 _KEPT_FOR = 45.0
 """Seconds for which Spark certainly keeps workers that wait for work; it ends them after a minute."""
 _lock = threading.Lock()
@@ -68,14 +68,14 @@ def _nothing(parts: Iterable[Any]) -> Iterator[Any]:
     return iter(())
 
 
-class Told(AccumulatorParam[list[UnitReport]]):
+class ReportAccumulator(AccumulatorParam[list[UnitReport]]):
     """Carries the reports of a task to the driver as soon as that task has ended, long before its job has."""
 
-    def __init__(self, heard: Callable[[Sequence[UnitReport]], None] | None = None) -> None:
-        self._heard = heard
+    def __init__(self, on_reports: Callable[[Sequence[UnitReport]], None] | None = None) -> None:
+        self._on_reports = on_reports
 
-    def __reduce__(self) -> tuple[type["Told"], tuple[()]]:
-        return Told, ()  # the listener stays with the driver
+    def __reduce__(self) -> tuple[type["ReportAccumulator"], tuple[()]]:
+        return ReportAccumulator, ()  # the listener stays with the driver
 
     def zero(self, value: list[UnitReport]) -> list[UnitReport]:
         """No reports."""
@@ -84,18 +84,18 @@ class Told(AccumulatorParam[list[UnitReport]]):
 
     def addInPlace(self, value1: list[UnitReport], value2: list[UnitReport]) -> list[UnitReport]:
         """In a worker, one more; at the driver, passed on and not kept."""
-        if self._heard is None:
+        if self._on_reports is None:
             return [*value1, *value2]
-        self._heard(value2)
+        self._on_reports(value2)
         return value1
 
 
 class Job:
     """Rewrites the units of one partition of an RDD, each element of which is a list of them."""
 
-    def __init__(self, shared: Any, told: Any, last: int) -> None:
+    def __init__(self, shared: Any, reports: Any, last: int) -> None:
         self._shared = shared
-        self._told = told
+        self._reports = reports
         self._last = last
 
     def __call__(self, parts: Iterable[Sequence[UnitWork]]) -> Iterator[UnitReport]:
@@ -107,5 +107,5 @@ class Job:
         works = [work for part in parts for work in part]
         for report in run_units(works, self._shared.value, attempt, last=number >= self._last):
             finished = replace(report, retried=number > 0)
-            self._told.add([finished])
+            self._reports.add([finished])
             yield finished

@@ -4,9 +4,10 @@ import math
 import time
 from collections.abc import Sequence
 
-from icepact.execute.rewriters.base import Ended, Task, UnitResult, largest_output
-from icepact.iceberg.staging import Staging
-from icepact.model.plan import Method
+from icepact.execute.rewriters.base import Task, TaskResult, UnitResult, largest_output
+from icepact.iceberg.table.staging import Staging
+from icepact.model.effort import Effort
+from icepact.model.methods import Method
 from icepact.model.policy import Policy
 
 MOST_SHUFFLE_TASKS = 2000
@@ -25,10 +26,10 @@ class SparkRewriter:
         self.clean = str(staging.table.session.sparkContext.master).startswith("local")
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to give back."""
 
     def batches(self, tasks: Sequence[Task]) -> Sequence[Sequence[Task]]:
-        """Each alone."""
+        """A batch of its own for each task."""
         return [[task] for task in tasks]
 
     def at_once(self, tasks: Sequence[Task], policy: Policy) -> int:
@@ -42,7 +43,7 @@ class SparkRewriter:
         wanted = max(cores, task.unit.bytes // policy.target_file_size)
         return min(MOST_SHUFFLE_TASKS, wanted, policy.parallelism or MOST_SHUFFLE_TASKS)
 
-    def rewrite(self, tasks: Sequence[Task], policy: Policy) -> Sequence[Ended]:
+    def rewrite(self, tasks: Sequence[Task], policy: Policy) -> Sequence[TaskResult]:
         """Write the surviving rows of each unit into new files."""
         return [self._one(task, policy) for task in tasks]
 
@@ -61,8 +62,7 @@ class SparkRewriter:
             files=[file for file, _ in written],
             documents=[document for _, document in written],
             method=Method.SPARK,
-            seconds=time.monotonic() - started,
-            encoded_bytes=task.unit.bytes,
+            effort=Effort(seconds=time.monotonic() - started, encoded_bytes=task.unit.bytes),
         )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from icepact.execute.assemble.errors import NotAssembled
-from icepact.execute.assemble.work import MOST_ROWS, Writing
+from icepact.execute.assemble.messages import MOST_ROWS, WriteSettings
 from icepact.model.errors import BadInput
 from icepact.model.policy import Policy
 
@@ -26,20 +26,20 @@ _BLOOM_CHANCE = f"{_PREFIX}bloom-filter-fpp.column."
 _BLOOM_DISTINCT = f"{_PREFIX}bloom-filter-ndv.column."
 
 
-def writing_of(properties: Mapping[str, str], policy: Policy, ids: Mapping[str, int]) -> Writing:
+def writing_of(properties: Mapping[str, str], policy: Policy, ids: Mapping[str, int]) -> WriteSettings:
     """Settings for new row groups; `ids` are the field ids of the table's columns by name."""
-    told = str(policy.codec.value if policy.codec else properties.get(f"{_PREFIX}compression-codec", "zstd")).lower()
-    codec = _CODECS.get(told, told)
+    name = str(policy.codec.value if policy.codec else properties.get(f"{_PREFIX}compression-codec", "zstd")).lower()
+    codec = _CODECS.get(name, name)
     if codec not in LEVELS:
-        raise NotAssembled(f"it cannot write the codec {told}")
+        raise NotAssembled(f"it cannot write the codec {name}")
     level = policy.compression_level
     if level is None and policy.codec is None:
         level = _number(properties, "compression-level", None)
     if level is not None and level not in LEVELS[codec]:
         if LEVELS[codec]:
-            raise BadInput(f"compression level {level}: {told} has {LEVELS[codec].start} to {LEVELS[codec].stop - 1}")
+            raise BadInput(f"compression level {level}: {name} has {LEVELS[codec].start} to {LEVELS[codec].stop - 1}")
         level = None
-    return Writing(
+    return WriteSettings(
         codec=codec,
         level=_DEFAULT_LEVELS.get(codec) if level is None else level,
         level_of_numbers=_DEFAULT_LEVELS_OF_NUMBERS.get(codec) if level is None else level,
@@ -59,21 +59,21 @@ def writing_of(properties: Mapping[str, str], policy: Policy, ids: Mapping[str, 
 
 
 def _number(properties: Mapping[str, str], name: str, default: int | None) -> int | None:
-    told = properties.get(_PREFIX + name)
-    if told is None:
+    text = properties.get(_PREFIX + name)
+    if text is None:
         return default
     try:
-        return int(told)
+        return int(text)
     except ValueError:
         raise BadInput(f"the table property {_PREFIX}{name} is not a whole number") from None
 
 
 def _blooms(properties: Mapping[str, str], ids: Mapping[str, int]) -> dict[int, tuple[float, int | None]]:
-    found: dict[int, tuple[float, int | None]] = {}
+    blooms: dict[int, tuple[float, int | None]] = {}
     for key, value in properties.items():
         name = key.removeprefix(_BLOOM_ENABLED)
         if key.startswith(_BLOOM_ENABLED) and value.lower() == "true" and name in ids:
             expected = properties.get(_BLOOM_DISTINCT + name)
             chance = float(properties.get(_BLOOM_CHANCE + name, "0.01"))
-            found[ids[name]] = chance, None if expected is None else int(expected)
-    return found
+            blooms[ids[name]] = chance, None if expected is None else int(expected)
+    return blooms

@@ -1,4 +1,4 @@
-"""What every kind of storage offers, and how it fails.
+"""The interface of every kind of storage, and its errors.
 
     StorageError                 something about a file, its path in front
     ├── FileMissing              there is no such file
@@ -56,7 +56,7 @@ class StorageUnavailable(StorageError, TemporaryError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Traffic:
-    """What one piece of work asked of the storage."""
+    """Requests and bytes that one piece of work cost the storage."""
 
     requests: int = 0
     """HTTP requests, repeated ones included; 0 for local files."""
@@ -124,7 +124,7 @@ class Source(Protocol):
         """The last bytes of the file."""
 
     def preload(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Have (offset, length) ranges at hand, in few requests, in place of what was preloaded before."""
+        """Fetch (offset, length) ranges into memory, in few requests, instead of what was preloaded before."""
 
     def arrow(self) -> Any:
         """The file as pyarrow takes it, seekable; reads go through `read`."""
@@ -141,7 +141,7 @@ class Sink(Protocol):
     """Bytes so far."""
 
     @property
-    def splices(self) -> bool:
+    def copies_server_side(self) -> bool:
         """Whether large copies stay inside the store as parts of their own.
 
         If so, small appends between copies are expensive: they make the start of the next copy travel.
@@ -161,11 +161,11 @@ class Sink(Protocol):
 
 
 class Storage(Protocol):
-    """Where files are."""
+    """A store of files: local, S3 or another."""
 
     @property
     def traffic(self) -> Traffic:
-        """What was asked of it so far."""
+        """Requests and bytes so far."""
 
     def open(self, path: str, size: int) -> Source:
         """A file to read; its size as the manifest tells it."""

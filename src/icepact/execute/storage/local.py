@@ -68,7 +68,7 @@ def local_path(path: str) -> str:
 
 
 class LocalStorage:
-    """Local files."""
+    """Storage on the local file system."""
 
     def __init__(self, meter: Meter | None = None, *, ways: Sequence[CopyWay] = WAYS) -> None:
         self._meter = meter or Meter()
@@ -97,7 +97,7 @@ class LocalStorage:
             raise translated(path, error) from None
 
     def unfinished(self, prefix: str, *, abort: bool) -> int:
-        """None: a local file that is not finished is a file."""
+        """0: a local file that is not finished is a file."""
         del prefix, abort
         return 0
 
@@ -115,10 +115,10 @@ class LocalSource(ReadByPosition):
             self.handle = os.open(local_path(path), os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise translated(path, error) from None
-        found = os.fstat(self.handle).st_size
-        if found != size:
+        stored = os.fstat(self.handle).st_size
+        if stored != size:
             self.close()
-            raise FileDamaged(f"{path}: has {found} bytes, the table says {size}")
+            raise FileDamaged(f"{path}: has {stored} bytes, the table says {size}")
 
     def read(self, offset: int, length: int) -> memoryview:
         """Exactly these bytes, in memory of Arrow's pool, which is used again and again."""
@@ -146,7 +146,7 @@ class LocalSource(ReadByPosition):
 class LocalSink:
     """One new local file. It has its final name at once: nobody knows the name before it is committed."""
 
-    splices = False
+    copies_server_side = False
 
     def __init__(self, path: str, meter: Meter, ways: Sequence[CopyWay]) -> None:
         self.path = path

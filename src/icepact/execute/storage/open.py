@@ -21,7 +21,7 @@ _S3 = {"s3", "s3a", "s3n"}
 
 
 def refusal(properties: Mapping[str, str], credentials: Credentials = ()) -> str | None:
-    """Why files that are configured like this cannot be served here, in one line; null if they can."""
+    """Why files that are configured like this cannot be served here, in one line; `None` if they can."""
     for settings in [properties, *(with_credential(properties, vended) for _, vended in credentials)]:
         if reason := refused_settings(settings):
             return reason
@@ -45,7 +45,7 @@ class TableStorage:
 
     @property
     def traffic(self) -> Traffic:
-        """What was asked of all of them so far."""
+        """Traffic of all storages so far."""
         return self._meter.traffic
 
     def open(self, path: str, size: int) -> Source:
@@ -65,8 +65,8 @@ class TableStorage:
         return self._storage(prefix).unfinished(prefix, abort=abort)
 
     def _storage(self, path: str) -> Storage:
-        found = _SCHEME.match(path)
-        scheme = found.group(1).lower() if found else "file"
+        match = _SCHEME.match(path)
+        scheme = match.group(1).lower() if match else "file"
         if scheme == "file":
             return self._local
         prefix, vended = longest(path, self._credentials)
@@ -74,7 +74,7 @@ class TableStorage:
         key = (f"{scheme}://{bucket}", prefix)
         if key not in self._known:
             properties = with_credential(self._properties, vended)
-            self._known[key] = self._s3(properties, bucket) if scheme in _S3 else self._other(properties, path)
+            self._known[key] = self._s3(properties, bucket) if scheme in _S3 else self._pyiceberg(properties, path)
         return self._known[key]
 
     def _s3(self, properties: Mapping[str, str], bucket: str) -> Storage:
@@ -85,11 +85,11 @@ class TableStorage:
         settings = for_bucket(properties, bucket)
         return S3Storage(connection_of(settings), writing_of(settings), self._meter)
 
-    def _other(self, properties: Mapping[str, str], path: str) -> Storage:
+    def _pyiceberg(self, properties: Mapping[str, str], path: str) -> Storage:
         try:
-            from icepact.execute.storage.other import OtherStorage
+            from icepact.execute.storage.pyiceberg_io import PyIcebergStorage
 
-            return OtherStorage(properties, path, self._meter)
+            return PyIcebergStorage(properties, path, self._meter)
         except ImportError as error:
             raise SetupMissing(f"{path}: needs the package pyiceberg where tasks run: {error}") from None
 

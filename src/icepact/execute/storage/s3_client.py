@@ -28,7 +28,7 @@ from icepact.execute.storage.base import (
     StorageRefused,
     StorageUnavailable,
 )
-from icepact.execute.storage.s3_settings import Connection, Writing
+from icepact.execute.storage.s3_settings import Connection, S3WriteSettings
 from icepact.model.errors import PermanentError, Unsupported
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ _BY_STATUS: dict[int, type[StorageError]] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
-    """Where one object is."""
+class ObjectAddress:
+    """Address of one object."""
 
     path: str
     """As the table says it."""
@@ -77,7 +77,7 @@ class Place:
     """Its key, literally."""
 
     @classmethod
-    def of(cls, path: str) -> "Place":
+    def of(cls, path: str) -> "ObjectAddress":
         """Take a path apart; nothing is decoded."""
         _, _, rest = path.partition("://")
         bucket, _, key = rest.partition("/")
@@ -116,8 +116,8 @@ class Client:
         """Whether parts can be copied, by bucket of origin and target; absent: not tried yet."""
         self.conditional = True
         """Whether the store knows If-None-Match."""
-        self.looks_first = connection.endpoint is not None
-        """Whether to look before completing: other stores than Amazon's may ignore the condition there."""
+        self.heads_first = connection.endpoint is not None
+        """Whether a HEAD request comes before completing: other stores than Amazon's may ignore the condition there."""
 
 
 _clients: dict[tuple[int, Connection], Client] = {}
@@ -139,7 +139,7 @@ def client_for(connection: Connection) -> Client:
 class Calls:
     """The requests icepact makes, for one piece of work."""
 
-    def __init__(self, client: Client, writing: Writing, meter: Meter) -> None:
+    def __init__(self, client: Client, writing: S3WriteSettings, meter: Meter) -> None:
         self.client = client
         self.writing = writing
         self.meter = meter
@@ -147,32 +147,36 @@ class Calls:
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def fetch(self, place: Place, offset: int, into: memoryview, *, size: int, etag: str | None) -> str | None:
+    def fetch(
+        self, address: ObjectAddress, offset: int, into: memoryview, *, size: int, etag: str | None
+    ) -> str | None:
         """Fill memory with the bytes at an offset; returns the ETag. Bodies that break off are asked for again."""
         for attempt in range(BODY_ATTEMPTS):
             try:
-                return self._fetch_once(place, offset, into, size, etag)
+                return self._fetch_once(address, offset, into, size, etag)
             except (HTTPClientError, IncompleteReadError) as error:
                 if attempt + 1 == BODY_ATTEMPTS:
-                    raise StorageUnavailable(f"{place.path}: the answer broke off: {type(error).__name__}") from None
+                    raise StorageUnavailable(f"{address.path}: the answer broke off: {type(error).__name__}") from None
                 time.sleep(0.1 * 4**attempt)
         raise AssertionError("unreachable")
 
-    def _fetch_once(self, place: Place, offset: int, into: memoryview, size: int, etag: str | None) -> str | None:
+    def _fetch_once(
+        self, address: ObjectAddress, offset: int, into: memoryview, size: int, etag: str | None
+    ) -> str | None:
         whole = len(into) == size
         wanted: dict[str, Any] = {} if whole else {"Range": f"bytes={offset}-{offset + len(into) - 1}"}
         if etag is not None:
             wanted["IfMatch"] = etag
-        with self._speaking(place, "reading", unless_matching=FileDamaged):
-            answer = self._s3.get_object(Bucket=place.bucket, Key=place.key, **wanted)
+        with self._request(address, "reading", unless_matching=FileDamaged):
+            answer = self._s3.get_object(Bucket=address.bucket, Key=address.key, **wanted)
         stream: Any = answer["Body"]  # its stub knows no memory to read into
         with closing(stream) as body:
             span = answer.get("ContentRange")
             if not whole and span is None:
-                raise StorageLacks(f"{place.path}: the store does not answer for ranges")
+                raise StorageLacks(f"{address.path}: the store does not answer for ranges")
             total = answer["ContentLength"] if span is None else int(span.rpartition("/")[2])
             if total != size:
-                raise FileDamaged(f"{place.path}: has {total} bytes, the table says {size}")
+                raise FileDamaged(f"{address.path}: has {total} bytes, the table says {size}")
             done = 0
             while done < len(into):
                 count = body.readinto(into[done : done + _BODY_STEP])
@@ -180,50 +184,56 @@ class Calls:
                 done += count
         return answer.get("ETag")
 
-    def look(self, place: Place) -> tuple[int, str | None] | None:
-        """Size of an object and the token of its writer; null if there is none."""
+    def head(self, address: ObjectAddress) -> tuple[int, str | None] | None:
+        """Size of an object and the token of its writer; `None` if there is none."""
         try:
-            with self._speaking(place, "looking at it"):
-                answer = self._s3.head_object(Bucket=place.bucket, Key=place.key)
+            with self._request(address, "looking at it"):
+                answer = self._s3.head_object(Bucket=address.bucket, Key=address.key)
         except FileMissing:
             return None
         return answer["ContentLength"], answer.get("Metadata", {}).get(_TOKEN)
 
     # -- writing ----------------------------------------------------------------------------------
 
-    def put(self, place: Place, body: Any, token: str) -> None:
+    def put(self, address: ObjectAddress, body: Any, token: str) -> None:
         """Create a small object from bytes, if there is none of that name."""
-        with self._speaking(place, "writing", unless_matching=FileTaken):
+        with self._request(address, "writing", unless_matching=FileTaken):
             self._s3.put_object(
-                Bucket=place.bucket, Key=place.key, Body=body, **self._new_object(token), **self._if_absent()
+                Bucket=address.bucket, Key=address.key, Body=body, **self._new_object(token), **self._if_absent()
             )
         self.meter.add(written=len(body))
 
-    def start(self, place: Place, token: str) -> str:
+    def start(self, address: ObjectAddress, token: str) -> str:
         """Begin an upload in parts."""
-        with self._speaking(place, "writing"):
-            answer = self._s3.create_multipart_upload(Bucket=place.bucket, Key=place.key, **self._new_object(token))
+        with self._request(address, "writing"):
+            answer = self._s3.create_multipart_upload(Bucket=address.bucket, Key=address.key, **self._new_object(token))
         return answer["UploadId"]
 
-    def upload_part(self, place: Place, upload: str, number: int, body: Any, length: int) -> str:
+    def upload_part(self, address: ObjectAddress, upload: str, number: int, body: Any, length: int) -> str:
         """Send one part, bytes or a file that can seek; returns its ETag."""
-        with self._speaking(place, "writing"):
+        with self._request(address, "writing"):
             answer = self._s3.upload_part(
-                Bucket=place.bucket, Key=place.key, UploadId=upload, PartNumber=number, Body=body
+                Bucket=address.bucket, Key=address.key, UploadId=upload, PartNumber=number, Body=body
             )
         self.meter.add(written=length)
         return answer["ETag"]
 
     def copy_part(
-        self, place: Place, upload: str, number: int, origin: Place, span: tuple[int, int], etag: str | None
+        self,
+        address: ObjectAddress,
+        upload: str,
+        number: int,
+        origin: ObjectAddress,
+        span: tuple[int, int],
+        etag: str | None,
     ) -> str:
         """Have the store copy (offset, length) of another object as one part; returns the part's ETag."""
         offset, length = span
         matching: dict[str, Any] = {} if etag is None else {"CopySourceIfMatch": etag}
-        with self._speaking(origin, f"copying into {place.path}", unless_matching=FileDamaged):
+        with self._request(origin, f"copying into {address.path}", unless_matching=FileDamaged):
             answer = self._s3.upload_part_copy(
-                Bucket=place.bucket,
-                Key=place.key,
+                Bucket=address.bucket,
+                Key=address.key,
                 UploadId=upload,
                 PartNumber=number,
                 CopySource={"Bucket": origin.bucket, "Key": origin.key},
@@ -233,51 +243,51 @@ class Calls:
         self.meter.add(copied=length)
         return answer["CopyPartResult"]["ETag"]
 
-    def complete(self, place: Place, upload: str, etags: Sequence[str]) -> None:
+    def complete(self, address: ObjectAddress, upload: str, etags: Sequence[str]) -> None:
         """Make the parts one object, if there is none of that name."""
-        with self._speaking(place, "writing", unless_matching=FileTaken):
+        with self._request(address, "writing", unless_matching=FileTaken):
             self._s3.complete_multipart_upload(
-                Bucket=place.bucket,
-                Key=place.key,
+                Bucket=address.bucket,
+                Key=address.key,
                 UploadId=upload,
                 MultipartUpload={"Parts": [{"PartNumber": n, "ETag": etag} for n, etag in enumerate(etags, 1)]},
                 **self._if_absent(),
             )
 
-    def drop_upload(self, place: Place, upload: str) -> None:
+    def drop_upload(self, address: ObjectAddress, upload: str) -> None:
         """Give up an upload and its parts; one that is gone is no error."""
         try:
-            with self._speaking(place, "aborting"):
-                self._s3.abort_multipart_upload(Bucket=place.bucket, Key=place.key, UploadId=upload)
+            with self._request(address, "aborting"):
+                self._s3.abort_multipart_upload(Bucket=address.bucket, Key=address.key, UploadId=upload)
         except (UploadGone, FileMissing):
             return
 
-    def uploads(self, below: Place) -> list[tuple[Place, str]]:
+    def uploads(self, below: ObjectAddress) -> list[tuple[ObjectAddress, str]]:
         """Uploads that are under way below a prefix; none where the store cannot tell."""
-        found: list[tuple[Place, str]] = []
+        uploads: list[tuple[ObjectAddress, str]] = []
         after: dict[str, Any] = {}
         while True:
             try:
-                with self._speaking(below, "listing uploads"):
+                with self._request(below, "listing uploads"):
                     answer = self._s3.list_multipart_uploads(Bucket=below.bucket, Prefix=below.key, **after)
             except StorageLacks:
-                return found
+                return uploads
             for upload in answer.get("Uploads", []):
                 key = upload["Key"]
                 if key.startswith(below.key):  # some stores do not mind the prefix
                     path = f"{below.path[: -len(below.key)]}{key}"
-                    found.append((Place.of(path), upload["UploadId"]))
+                    uploads.append((ObjectAddress.of(path), upload["UploadId"]))
             if not answer.get("IsTruncated"):
-                return found
+                return uploads
             after = {"KeyMarker": answer["NextKeyMarker"], "UploadIdMarker": answer.get("NextUploadIdMarker", "")}
 
-    def delete(self, place: Place) -> None:
+    def delete(self, address: ObjectAddress) -> None:
         """Delete an object, unless the table's owner forbids it."""
         if not self.writing.deletes:
             return
         try:
-            with self._speaking(place, "deleting"):
-                self._s3.delete_object(Bucket=place.bucket, Key=place.key)
+            with self._request(address, "deleting"):
+                self._s3.delete_object(Bucket=address.bucket, Key=address.key)
         except FileMissing:
             return
 
@@ -295,16 +305,16 @@ class Calls:
         return {"IfNoneMatch": "*"} if self.client.conditional else {}
 
     @contextmanager
-    def _speaking(
-        self, place: Place, doing: str, *, unless_matching: type[StorageError] = StorageError
+    def _request(
+        self, address: ObjectAddress, doing: str, *, unless_matching: type[StorageError] = StorageError
     ) -> Iterator[None]:
-        """Count the requests of this block for this work, and put failures into our words."""
+        """Count the requests of this block for this work, and translate its failures into errors of `base`."""
         _counting.meter = self.meter
         try:
             yield
         except (ClientError, BotoCoreError) as error:
             # the chain of causes would travel to the driver's log, with whatever a store chose to say
-            raise _translated(place.path, doing, error, unless_matching) from None
+            raise _translated(address.path, doing, error, unless_matching) from None
         finally:
             _counting.meter = None
 

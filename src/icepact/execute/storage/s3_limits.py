@@ -1,13 +1,13 @@
-"""Sizes at which S3 is spoken to differently."""
+"""Sizes at which requests to S3 change their kind."""
 
 from dataclasses import dataclass
 
 from icepact.execute.storage.base import GIB, KIB, MIB
 
 LEAST_PART = 5 * MIB
-"""What S3 demands of every part but the last."""
+"""Fewest bytes that S3 demands of every part but the last."""
 MOST_PARTS = 10_000
-"""What S3 allows in one upload."""
+"""Most parts that S3 allows in one upload."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -70,32 +70,32 @@ _ORDINARY_PROVIDERS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Connection:
-    """What one client is made of."""
+    """Settings of one S3 client."""
 
     endpoint: str | None = None
-    """Address of the store with its scheme; null is Amazon's own."""
+    """Address of the store with its scheme; `None` is Amazon's own."""
     region: str | None = None
-    """Region to sign for; null is what boto3 finds."""
+    """Region to sign for; `None` is what boto3 finds."""
     path_style: bool = False
     """Whether the bucket is in the path and not in the host name."""
     access_key: str | None = field(default=None, repr=False)
-    """Null: boto3's default chain."""
+    """Id of the access key; `None` is boto3's default chain."""
     secret_key: str | None = field(default=None, repr=False)
-    """Goes with the access key."""
+    """Secret of the access key."""
     token: str | None = field(default=None, repr=False)
     """Session token of temporary keys."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Writing:
-    """What new objects get."""
+class S3WriteSettings:
+    """Settings of new S3 objects."""
 
     encryption: str | None = None
-    """Server-side encryption as S3 names it; null is the bucket's default."""
+    """Server-side encryption as S3 names it; `None` is the bucket's default."""
     encryption_key: str | None = None
     """Id of the KMS key."""
     storage_class: str | None = None
-    """Storage class; null is the bucket's default."""
+    """Storage class; `None` is the bucket's default."""
     acl: str | None = None
     """Canned ACL."""
     tags: str | None = None
@@ -135,7 +135,7 @@ def connection_of(properties: Mapping[str, str]) -> Connection:
     )
 
 
-def writing_of(properties: Mapping[str, str]) -> Writing:
+def writing_of(properties: Mapping[str, str]) -> S3WriteSettings:
     """What these properties want for new objects."""
     families = _families(properties)
     kind = (_get(properties, families, "encryption") or "none").lower()
@@ -143,7 +143,7 @@ def writing_of(properties: Mapping[str, str]) -> Writing:
         raise Unsupported(f"S3 encryption of type {kind} is not supported")
     encryption = _ENCRYPTION[kind]
     tags = {key.removeprefix(_WRITE_TAGS): value for key, value in properties.items() if key.startswith(_WRITE_TAGS)}
-    return Writing(
+    return S3WriteSettings(
         encryption=encryption,
         encryption_key=_get(properties, families, "encryption-key") if encryption not in {None, "AES256"} else None,
         storage_class=properties.get("s3.write.storage-class"),
@@ -154,7 +154,7 @@ def writing_of(properties: Mapping[str, str]) -> Writing:
 
 
 def refused_settings(properties: Mapping[str, str]) -> str | None:
-    """Why these properties cannot be served by us, in one line; null if they can."""
+    """Why these properties cannot be served by us, in one line; `None` if they can."""
     checks = (_refused_classes, _refused_features, _refused_keys, _refused_encryption)
     return next((reason for check in checks if (reason := check(properties))), None)
 

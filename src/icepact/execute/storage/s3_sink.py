@@ -20,7 +20,7 @@ from icepact.execute.storage.base import (
     as_bytes,
     checked_range,
 )
-from icepact.execute.storage.s3_client import Calls, Place
+from icepact.execute.storage.s3_client import Calls, ObjectAddress
 from icepact.execute.storage.s3_limits import LEAST_PART, MOST_PARTS, Limits
 from icepact.execute.storage.s3_source import S3Object, S3Source
 from icepact.execute.storage.seekable import SeekableRange
@@ -41,11 +41,11 @@ class _Waiting:
 class S3Sink:
     """One new object."""
 
-    def __init__(self, calls: Calls, place: Place, limits: Limits) -> None:
-        self.path = place.path
+    def __init__(self, calls: Calls, address: ObjectAddress, limits: Limits) -> None:
+        self.path = address.path
         self.position = 0
         self._calls = calls
-        self._place = place
+        self._address = address
         self._limits = limits
         self._token = uuid.uuid4().hex
         self._buffer = bytearray()
@@ -58,14 +58,14 @@ class S3Sink:
         self._done = False
 
     @property
-    def splices(self) -> bool:
+    def copies_server_side(self) -> bool:
         """Whether the store copies parts, as far as is known."""
-        return self._calls.client.copying.get((self._place.bucket, self._place.bucket), True)
+        return self._calls.client.copying.get((self._address.bucket, self._address.bucket), True)
 
     def append(self, data: Bytes) -> None:
         """Write bytes at the end."""
         self._check()
-        self._settle()
+        self._flush_copies()
         view = as_bytes(data)
         self._fill(view)
         self.position += len(view)
@@ -78,7 +78,7 @@ class S3Sink:
         if waiting and source is waiting.source and offset == waiting.offset + waiting.length:
             waiting.length += length
         else:
-            self._settle()
+            self._flush_copies()
             if isinstance(source, S3Source) and self._can_copy(source.origin):
                 self._waiting = _Waiting(source=source, offset=offset, length=length)
             else:
@@ -88,7 +88,7 @@ class S3Sink:
     def close(self) -> None:
         """Publish the object."""
         self._check()
-        self._settle()
+        self._flush_copies()
         if self._upload is None:
             self._publish(None)
         else:
@@ -107,9 +107,9 @@ class S3Sink:
             part.cancel()
         wait(self._parts)  # a part that arrives after the abort would stay for ever
         if self._upload is not None:
-            self._calls.drop_upload(self._place, self._upload)
+            self._calls.drop_upload(self._address, self._upload)
         if self._publishing and self._is_ours():
-            self._calls.delete(self._place)
+            self._calls.delete(self._address)
         self._done = True
 
     # -- what goes where --------------------------------------------------------------------------
@@ -122,8 +122,8 @@ class S3Sink:
             if part.done():
                 part.result()
 
-    def _settle(self) -> None:
-        """Decide about the waiting copy: parts of its own, or through this process."""
+    def _flush_copies(self) -> None:
+        """Carry out the copy that waits: as parts of its own, or through this process."""
         waiting, self._waiting = self._waiting, None
         if waiting is None:
             return
@@ -170,14 +170,14 @@ class S3Sink:
         return origin.calls.client is self._calls.client and self._calls.client.copying.get(self._pair(origin), True)
 
     def _pair(self, origin: S3Object) -> tuple[str, str]:
-        return origin.place.bucket, self._place.bucket
+        return origin.address.bucket, self._address.bucket
 
     def _send(self) -> None:
         """Send the buffer in the background; waits if too much is under way."""
         body, self._buffer = self._buffer, bytearray()
         upload, number = self._next_part()
         _make_room(self._sending, self._limits.in_flight)
-        part = self._calls.client.pool.submit(self._calls.upload_part, self._place, upload, number, body, len(body))
+        part = self._calls.client.pool.submit(self._calls.upload_part, self._address, upload, number, body, len(body))
         self._sending.append(part)
         self._parts.append(part)
 
@@ -207,7 +207,7 @@ class S3Sink:
         return True
 
     def _copied(self, upload: str, number: int, origin: S3Object, offset: int, length: int) -> str:
-        return self._calls.copy_part(self._place, upload, number, origin.place, (offset, length), origin.etag)
+        return self._calls.copy_part(self._address, upload, number, origin.address, (offset, length), origin.etag)
 
     def _copy_or_relay(self, upload: str, number: int, origin: S3Object, offset: int, length: int) -> str:
         """A copy in the background. Its number is given away already, so a refused one is sent as one part."""
@@ -216,12 +216,12 @@ class S3Sink:
         except StorageRefused:
             self._calls.client.copying[self._pair(origin)] = False
         with io.BufferedReader(SeekableRange(origin.fetch, offset, length), self._limits.step) as body:
-            return self._calls.upload_part(self._place, upload, number, body, length)
+            return self._calls.upload_part(self._address, upload, number, body, length)
 
     def _next_part(self) -> tuple[str, int]:
         """The upload, begun if need be, and the number of its next part."""
         if self._upload is None:
-            self._upload = self._calls.start(self._place, self._token)
+            self._upload = self._calls.start(self._address, self._token)
         if len(self._parts) == MOST_PARTS:
             raise StorageError(f"{self.path}: has more parts than S3 allows")
         return self._upload, len(self._parts) + 1
@@ -232,15 +232,15 @@ class S3Sink:
         client = self._calls.client
         self._publishing = True
         try:
-            if not client.conditional or (client.looks_first and etags is not None):
-                self._look()
+            if not client.conditional or (client.heads_first and etags is not None):
+                self._check_absent()
             try:
                 self._make_visible(etags)
             except StorageLacks:
                 if not client.conditional:
                     raise
                 client.conditional = False
-                self._look()
+                self._check_absent()
                 self._make_visible(etags)
         except StorageError:
             with suppress(StorageError):
@@ -250,16 +250,16 @@ class S3Sink:
 
     def _make_visible(self, etags: list[str] | None) -> None:
         if self._upload is None or etags is None:
-            self._calls.put(self._place, self._buffer, self._token)
+            self._calls.put(self._address, self._buffer, self._token)
         else:
-            self._calls.complete(self._place, self._upload, etags)
+            self._calls.complete(self._address, self._upload, etags)
 
-    def _look(self) -> None:
-        if self._calls.look(self._place) is not None:
+    def _check_absent(self) -> None:
+        if self._calls.head(self._address) is not None:
             raise FileTaken(f"{self.path}: exists already")
 
     def _is_ours(self) -> bool:
-        return self._calls.look(self._place) == (self.position, self._token)
+        return self._calls.head(self._address) == (self.position, self._token)
 
 
 def _make_room(lane: list[Future[str]], limit: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from icepact.execute.storage.base import as_bytes, checked_range
-from icepact.execute.storage.s3_client import Calls, Place
+from icepact.execute.storage.s3_client import Calls, ObjectAddress
 from icepact.execute.storage.s3_limits import Limits
 from icepact.execute.storage.seekable import ReadByPosition
 
@@ -28,9 +28,9 @@ def coalesced(ranges: Iterable[tuple[int, int]], gap: int) -> list[tuple[int, in
 class S3Object:
     """An object as it was when first seen. It can be read as long as it is there: nothing needs closing."""
 
-    def __init__(self, calls: Calls, place: Place, size: int) -> None:
+    def __init__(self, calls: Calls, address: ObjectAddress, size: int) -> None:
         self.calls = calls
-        self.place = place
+        self.address = address
         self.size = size
         self.etag: str | None = None
 
@@ -47,17 +47,17 @@ class S3Object:
 
     def gather(self, ranges: Sequence[tuple[int, int]], *, piece: int) -> list[memoryview]:
         """These ranges, all at once."""
-        found = [as_bytes(pa.allocate_buffer(length)) for _, length in ranges]
+        buffers = [as_bytes(pa.allocate_buffer(length)) for _, length in ranges]
         parts = [
             (offset + at, data[at : at + piece])
-            for (offset, length), data in zip(ranges, found, strict=True)
+            for (offset, length), data in zip(ranges, buffers, strict=True)
             for at in range(0, length, piece)
         ]
         list(self.calls.client.pool.map(lambda part: self._fill(*part), parts))
-        return found
+        return buffers
 
     def _fill(self, offset: int, into: memoryview) -> None:
-        etag = self.calls.fetch(self.place, offset, into, size=self.size, etag=self.etag)
+        etag = self.calls.fetch(self.address, offset, into, size=self.size, etag=self.etag)
         self.etag = self.etag or etag
 
 
@@ -66,7 +66,7 @@ class S3Source(ReadByPosition):
 
     def __init__(self, origin: S3Object, limits: Limits) -> None:
         self.origin = origin
-        self.path = origin.place.path
+        self.path = origin.address.path
         self.size = origin.size
         self._limits = limits
         self._end: memoryview | None = None
@@ -77,9 +77,9 @@ class S3Source(ReadByPosition):
     def read(self, offset: int, length: int) -> memoryview:
         """Exactly these bytes, from memory if they are there. A small file is fetched whole."""
         checked_range(self, offset, length)
-        found = self._in_memory(offset, length)
-        if found is not None:
-            return found
+        data = self._in_memory(offset, length)
+        if data is not None:
+            return data
         if self._is_small:
             return self._load_end(self.size)[offset : offset + length]
         return self.origin.fetch(offset, length)
@@ -91,23 +91,23 @@ class S3Source(ReadByPosition):
         wholes = coalesced(ranges, self._limits.gap)
         fetched = self.origin.gather(wholes, piece=self._limits.piece)
         starts = [offset for offset, _ in wholes]
-        found = []
+        pieces = []
         for offset, length in ranges:
             at = bisect_right(starts, offset) - 1
-            found.append(fetched[at][offset - starts[at] :][:length] if length else memoryview(bytearray()))
-        return found
+            pieces.append(fetched[at][offset - starts[at] :][:length] if length else memoryview(bytearray()))
+        return pieces
 
     def tail(self, length: int) -> memoryview:
         """The last bytes; what lies in front of them comes along and is kept, for it is asked for next."""
         checked_range(self, self.size - length, length)
-        found = self._in_memory(self.size - length, length)
-        if found is not None:
-            return found
+        data = self._in_memory(self.size - length, length)
+        if data is not None:
+            return data
         whole = self.size if self._is_small else min(self.size, max(length, self._limits.tail))
         return self._load_end(whole)[whole - length :]
 
     def preload(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Have ranges in memory, in place of those before."""
+        """Fetch ranges into memory, instead of those before."""
         for offset, length in ranges:
             checked_range(self, offset, length)
         self._starts, self._loaded = [], []

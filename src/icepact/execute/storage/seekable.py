@@ -7,7 +7,7 @@ from typing import Any
 
 
 class ReadByPosition(ABC):
-    """What sources have in common if they can read a range."""
+    """Base of sources that can read a range: all else is built upon `read`."""
 
     path: str
     size: int
@@ -26,7 +26,7 @@ class ReadByPosition(ABC):
         return [self.read(offset, length) for offset, length in ranges]
 
     def preload(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Nothing, unless a request costs more than what it brings: what is below reads ahead by itself."""
+        """Do nothing: sources whose requests cost more than what they bring override it."""
         del ranges
 
     def arrow(self) -> "SeekableRange":
@@ -48,11 +48,11 @@ class SeekableRange(io.RawIOBase):
         self._position = 0
 
     def readable(self) -> bool:
-        """It is."""
+        """True: the range can be read."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """True: the range can be read from any position."""
         return True
 
     def tell(self) -> int:
@@ -76,7 +76,7 @@ class SeekableRange(io.RawIOBase):
         return data
 
     def readinto(self, into: Any) -> int:
-        """The same, for readers that bring their own memory."""
+        """The next bytes, for readers that bring their own memory."""
         view = memoryview(into).cast("B")
         data = self.read_buffer(len(view))
         view[: len(data)] = data

@@ -2,12 +2,12 @@
 
 from datetime import datetime
 
-from icepact.model.health import Place
+from icepact.model.health import PartitionGroup
 from icepact.model.policy import Policy
-from icepact.plan.strategies.choice import Choice
+from icepact.plan.strategies.selection import Selection
 from icepact.plan.tiers import due
 
 
-def auto(place: Place, policy: Policy, now: datetime) -> Choice:
+def auto(partition_group: PartitionGroup, policy: Policy, now: datetime) -> Selection:
     """What the tiers say is due."""
-    return due(place, policy, now)
+    return due(partition_group, policy, now)

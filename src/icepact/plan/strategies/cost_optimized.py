@@ -2,26 +2,25 @@
 
 from datetime import datetime
 
-from icepact.model.health import Place
+from icepact.model.formatting import format_size, plural
+from icepact.model.health import PartitionGroup
 from icepact.model.policy import Policy
-from icepact.model.sizes import format_size
-from icepact.model.words import counted
-from icepact.plan.strategies.choice import Choice, Which
+from icepact.plan.strategies.selection import FileSelector, Selection
 
 
-def cost_optimized(place: Place, policy: Policy, now: datetime) -> Choice:
+def cost_optimized(partition_group: PartitionGroup, policy: Policy, now: datetime) -> Selection:
     """Every depth there is: the planner takes the one that leaves most of its saving, if any does."""
     del now
-    facts = place.facts
-    small = f"{counted(facts.small_files, 'file')} below {format_size(policy.min_file_size)}"
-    records = f"{counted(facts.all_delete_records, 'delete record')} on {counted(facts.rows, 'row')}"
+    facts = partition_group.facts
+    small = f"{plural(facts.small_files, 'file')} below {format_size(policy.min_file_size)}"
+    records = f"{plural(facts.all_delete_records, 'delete record')} on {plural(facts.rows, 'row')}"
     depths = []
     if facts.small_files > 1:
-        depths.append(Choice(which=Which.SMALL, reason=small))
+        depths.append(Selection(which=FileSelector.SMALL, reason=small))
     if facts.all_delete_files:
-        depths.append(Choice(which=Which.TOUCHED, reason=records))
+        depths.append(Selection(which=FileSelector.TOUCHED, reason=records))
     if len(depths) > 1:
-        depths.append(Choice(which=Which.SMALL_OR_TOUCHED, reason=f"{small}, {records}"))
+        depths.append(Selection(which=FileSelector.SMALL_OR_TOUCHED, reason=f"{small}, {records}"))
     if not depths:
-        return Choice(which=Which.NONE, reason="nothing to merge and no deletes")
-    return Choice(which=depths[0].which, reason=depths[0].reason, others=tuple(depths[1:]))
+        return Selection(which=FileSelector.NONE, reason="nothing to merge and no deletes")
+    return Selection(which=depths[0].which, reason=depths[0].reason, others=tuple(depths[1:]))

@@ -1,34 +1,35 @@
-"""All strategies, by name; users add theirs."""
+"""All strategies, by name; an application adds its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 
-from icepact.model.errors import BadInput
-from icepact.model.health import Place
-from icepact.model.outlook import Outlook
-from icepact.model.policy import Policy, Strategy, add_strategy
-from icepact.plan.prospect import Prospect
+from icepact.economics.valuation import Valuation
+from icepact.model.health import PartitionGroup
+from icepact.model.policy import Policy, Strategy
+from icepact.plan.candidate import Candidate
+from icepact.plan.profit import Profitability, profitability
 from icepact.plan.strategies.auto import auto
-from icepact.plan.strategies.choice import Choice
 from icepact.plan.strategies.cost_optimized import cost_optimized
 from icepact.plan.strategies.deletes import deletes
+from icepact.plan.strategies.selection import Selection
 from icepact.plan.strategies.small_files import small_files
 from icepact.plan.strategies.time_series import time_series
-from icepact.plan.worth import Verdict, worth
+from icepact.policy.options import strategy_names
 
-Choose = Callable[[Place, Policy, datetime], Choice]
-Worth = Callable[[Prospect, Outlook, Policy], Verdict]
+SelectFiles = Callable[[PartitionGroup, Policy, datetime], Selection]
+Worth = Callable[[Candidate, Valuation, Policy], Profitability]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One strategy."""
+    """A strategy: how it selects files, and by what it is judged whether they are worth it."""
 
-    choose: Choose
-    """Which files of a place are meant."""
+    select: SelectFiles
+    """Which files of a partition group are meant."""
     worth: Worth | None = None
-    """Whether rewriting them is worth it; null if that is not asked. What is refused now may be worth it later."""
+    """Whether rewriting them is worth it; `None` if that is not asked. What is refused now may be worth it later."""
     timed: bool = False
     """Whether the clock alone can make work due."""
 
@@ -38,18 +39,20 @@ class Entry:
         return self.timed or self.worth is not None
 
 
-STRATEGIES: dict[str, Entry] = {
-    Strategy.SMALL_FILES: Entry(small_files),
-    Strategy.DELETES: Entry(deletes),
-    Strategy.TIME_SERIES: Entry(time_series, timed=True),
-    Strategy.COST_OPTIMIZED: Entry(cost_optimized, worth),
-    Strategy.AUTO: Entry(auto, worth, timed=True),
-}
+Strategies = Mapping[str, Entry]
+STRATEGIES: Strategies = MappingProxyType(
+    {
+        Strategy.SMALL_FILES: Entry(small_files),
+        Strategy.DELETES: Entry(deletes),
+        Strategy.TIME_SERIES: Entry(time_series, timed=True),
+        Strategy.COST_OPTIMIZED: Entry(cost_optimized, profitability),
+        Strategy.AUTO: Entry(auto, profitability, timed=True),
+    }
+)
+"""The built-in ones."""
 
 
-def register(name: str, choose: Choose, worth: Worth | None = None) -> None:
-    """Add a strategy of one's own, or put another one in its place; the names above are taken."""
-    if name in set(Strategy):
-        raise BadInput(f"strategy {name} is built in: choose another name")
-    add_strategy(name)
-    STRATEGIES[name] = Entry(choose, worth)
+def with_own(own: Mapping[str, SelectFiles]) -> Strategies:
+    """The built-in strategies and one's own; the names above are taken."""
+    strategy_names(own)
+    return {**STRATEGIES, **{name: Entry(select) for name, select in own.items()}}

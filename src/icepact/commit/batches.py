@@ -1,0 +1,104 @@
+"""Batches of groups that are committed together, and the journal of every attempt."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from icepact.commit.judge import InputAtPin, Verdict
+from icepact.iceberg.table.staging import FileDocument
+from icepact.model.run import Attempt, CommittedBatch, groups_of
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProvenGroup:
+    """A group whose outputs are written and proven."""
+
+    group_id: str
+    inputs: Sequence[InputAtPin]
+    outputs: Sequence[FileDocument]
+    regroup: bool
+    """True if the outputs are in other partitions than the inputs: later deletes of those would miss them."""
+    rows_in: int
+    rows_out: int
+    columns_compared: int
+    row_sum: int | None = None
+    """Sum of the hashes of all rows, if the proof made one."""
+
+    @property
+    def paths(self) -> list[str]:
+        """Paths of all inputs."""
+        return [i.path for i in self.inputs]
+
+    @property
+    def written(self) -> frozenset[str]:
+        """Paths of all outputs."""
+        return frozenset(str(document["file-path"]) for document in self.outputs)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommitBatch:
+    """The pin, the outputs and the summary that the commits of one batch have in common."""
+
+    run_id: str
+    number: str
+    """Of the batch within the run."""
+    branch: str
+    pinned_snapshot: int
+    pinned_sequence: int
+    pinned_version: int
+    columns: frozenset[int]
+    """Field ids that all outputs hold."""
+    interpretation: str | None
+    """`IcebergTable.interpretation` when the inputs were read; `None` if it was not the same for all of them."""
+    facts: Mapping[str, str]
+    """Properties of the snapshot's summary, without their prefix."""
+    last: frozenset[str]
+    """Groups that the plan waits for: the run is complete with the last of them. Empty if it will not be."""
+    earlier: Sequence[int] = ()
+    """Sequence numbers of the run's commits so far."""
+
+
+class Journal(Protocol):
+    """Hears of every attempt before it is made, and of its end."""
+
+    def now(self) -> datetime:
+        """The time, by a clock that whoever looks at the attempt later goes by, too."""
+        ...
+
+    def judged(self) -> None:
+        """Groups were compared with the head."""
+        ...
+
+    def attempting(self, attempt: Attempt) -> None:
+        """A commit is about to be attempted. Raises if this process must not commit any more."""
+        ...
+
+    def refused(self) -> None:
+        """The last attempt certainly did not land, and never will."""
+        ...
+
+    def unanswered(self) -> None:
+        """Nobody knows what became of the last attempt: it stays on record."""
+        ...
+
+    def landed(self, landed: CommittedBatch) -> None:
+        """The last attempt is in the table, or one before it that was not answered."""
+        ...
+
+    def broken(self, why: str) -> None:
+        """The last attempt is in the table and did something else than it should; it is rolled back next."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Committed:
+    """What became of a batch: commits that landed, and groups that were given up."""
+
+    landed: Sequence[CommittedBatch]
+    given_up: Mapping[str, Verdict]
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """Groups that are in the table."""
+        return groups_of(self.landed)

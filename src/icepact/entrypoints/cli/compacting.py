@@ -1,0 +1,62 @@
+"""What somebody at the terminal sees of a compaction: what is looked for, the plan and the question, then a bar."""
+
+from contextlib import ExitStack
+from types import TracebackType
+
+from icepact.entrypoints.cli.asking import ask
+from icepact.entrypoints.cli.render import BarProgress, Renderer
+from icepact.model.outcome import Outcome
+from icepact.model.plan import Plan
+from icepact.model.progress import UnitDone
+
+
+class Compacting:
+    """Shows one stage of a compaction after the other, asks, and is the progress of its run."""
+
+    def __init__(self, renderer: Renderer, table: str, *, yes: bool) -> None:
+        self._renderer = renderer
+        self._table = table
+        self._asks = renderer.interactive and not yes
+        self._shown = ExitStack()
+        self._bar: BarProgress | None = None
+
+    def __enter__(self) -> "Compacting":
+        self._shown.enter_context(self._renderer.working(f"looking for unfinished runs on {self._table}"))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._shown.__exit__(kind, error, at)
+
+    def on_resumed(self, resumed: Outcome | None) -> None:
+        """Say that a run was carried on with, if one was; the table is planned next."""
+        self._shown.close()
+        if resumed is not None:
+            self._renderer.note(f"resumed run {resumed.run_id}: {resumed.status}{_kept(resumed)}")
+        self._shown.enter_context(self._renderer.working(f"planning {self._table}"))
+
+    def confirm(self, plan: Plan) -> bool:
+        """Show the plan and ask, if there is somebody to be asked; a no ends the command."""
+        self._shown.close()
+        if plan.policy.off is not None:
+            self._renderer.note(plan.policy.off)
+        if plan.steps and self._asks:
+            self._renderer.plan(plan)
+            ask()
+        self._bar = self._shown.enter_context(self._renderer.progress(plan))
+        return True
+
+    def advance(self, done: UnitDone) -> None:
+        """Move the bar; a run that is carried on with has none."""
+        if self._bar is not None:
+            self._bar.advance(done)
+
+    def step(self, name: str) -> None:
+        """Tell the bar."""
+        if self._bar is not None:
+            self._bar.step(name)
+
+
+def _kept(resumed: Outcome) -> str:
+    """Which options a run was carried on with although others are asked for now."""
+    kept = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in resumed.kept_options.items())
+    return f"; with options that it began with, not those of now: {kept}" if kept else ""

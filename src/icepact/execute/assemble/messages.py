@@ -1,0 +1,149 @@
+"""What travels between the driver and the tasks: values only."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from icepact.execute.deletes.refs import DeleteRef
+from icepact.model.effort import NO_EFFORT, Effort
+from icepact.model.files import Partition
+
+MOST_ROWS = 32 * 1024**2
+"""Rows of a new row group, whatever is asked for: the writer cuts larger ones in two by itself."""
+
+
+class Compared(StrEnum):
+    """How much of the copied bytes is compared with their source."""
+
+    NOTHING = "nothing"
+    SAMPLE = "sample"
+    ALL = "all"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriteSettings:
+    """How outputs are written: the table's `write.parquet.*` and what the policy says over it."""
+
+    codec: str
+    """Name as in `layout.CODECS`."""
+    level: int | None
+    """Compression level of the codec; `None` for its own default."""
+    level_of_numbers: int | None
+    """Compression level for columns of numbers."""
+    recode: bool
+    """True if chunks of another codec are encoded anew instead of copied."""
+    row_group_bytes: int
+    """Bytes a new row group aims at, compressed."""
+    row_group_rows: int
+    """Most rows of a new row group."""
+    page_bytes: int
+    page_rows: int
+    dictionary_bytes: int
+    """Largest dictionary of a chunk."""
+    blooms: Mapping[int, tuple[float, int | None]]
+    """By field id: false-positive chance and expected distinct values of the bloom filters that are wanted."""
+    bloom_bytes: int
+    """Largest bloom filter."""
+    copy_floor: int
+    """Bytes below which a row group is not worth keeping as it is."""
+    fewest_page_rows: int
+    """Rows of an average page below which pages are not worth keeping."""
+    batch_rows: int
+    """Most rows that are decoded at once."""
+    task_memory: int
+    """Bytes a task may hold."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskContext:
+    """What all units of a run have in common; sent to every worker once."""
+
+    run_id: str
+    schema: str
+    """Iceberg's JSON of the table's schema."""
+    types: Mapping[int, Any]
+    """Type of every field that was ever in the table, by id: deletes may speak of dropped columns."""
+    parents: Mapping[int, tuple[int, ...]]
+    """Fields around a nested field, by id, outermost first."""
+    defaults: Mapping[int, Any]
+    """Initial defaults by field id, as JSON."""
+    identity: Mapping[int, Sequence[int | None]]
+    """By spec id: for each partition field, the field id whose values it holds as they are; `None` for others."""
+    name_mapping: str | None
+    """Iceberg's JSON of the name mapping, for files without ids; `None` if the table has none."""
+    lineage: bool
+    """True if rows have ids: format version 3."""
+    metrics: Mapping[int, Any]
+    """Type and metrics mode of each column, by field id: `MetricsColumn`."""
+    writing: WriteSettings
+    created_by: str
+    properties: Mapping[str, str] = field(repr=False)
+    """Properties of the table's FileIO. Secrets: never shown."""
+    credentials: Sequence[tuple[str, Mapping[str, str]]] = field(repr=False)
+    """Vended credentials by path prefix. Secrets: never shown."""
+    inline_deletes: Mapping[tuple[str, int | None], bytes] = field(repr=False)
+    """Small delete data, read once by the driver."""
+    compared: Compared = Compared.SAMPLE
+    """How much of the copied bytes is compared with their source."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InputFile:
+    """One file to be rewritten."""
+
+    path: str
+    size: int
+    rows: int
+    spec_id: int
+    partition: Partition
+    sequence_number: int
+    first_row_id: int | None
+    deletes: tuple[DeleteRef, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnitWork:
+    """One unit: inputs that become one output."""
+
+    unit_id: str
+    inputs: tuple[InputFile, ...]
+    output: str
+    """Path of the output up to what makes it unique: attempt, number and ending are added to it."""
+    max_file_size: int
+    """Bytes beyond which a further output is started."""
+    lanes: int = 1
+    """Threads that encode: more than one where cores would be idle."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all inputs."""
+        return sum(file.size for file in self.inputs)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Output:
+    """One file that was written, as the footer on storage describes it."""
+
+    path: str
+    size: int
+    rows: int
+    metrics: Mapping[str, Any]
+    """As Iceberg's JSON describes a file."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnitReport:
+    """What a task reports of a unit: its outputs and effort, or why it has none."""
+
+    unit_id: str
+    outputs: tuple[Output, ...] = ()
+    rows_read: int = 0
+    rows_deleted: int = 0
+    effort: Effort = NO_EFFORT
+    refused: str | None = None
+    """Why another method must do it."""
+    failed: str | None = None
+    """Why it failed, for good."""
+    retried: bool = False
+    """True if an earlier attempt died: it may have left a file."""

@@ -1,0 +1,176 @@
+"""Every other kind of storage (`gs:`, `abfs:`, `hdfs:`), through PyIceberg's FileIO, streamed both ways.
+
+Untested against the real services; tests run it on local files only. PyIceberg looks whether a file exists
+before it creates one, so between two writers of one name the last may win: names must be unique.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from icepact.execute.storage.base import (
+    MIB,
+    Bytes,
+    FileDamaged,
+    FileMissing,
+    FileTaken,
+    Meter,
+    Source,
+    StorageError,
+    StorageRefused,
+    Traffic,
+    as_bytes,
+    checked_range,
+)
+from icepact.execute.storage.seekable import ReadByPosition
+from icepact.model.errors import Unsupported
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO, OutputStream
+
+STREAM_STEP = 8 * MIB
+"""Bytes held in memory while copying."""
+
+
+class PyIcebergStorage:
+    """Files that PyIceberg can reach."""
+
+    def __init__(self, properties: Mapping[str, str], example: str, meter: Meter | None = None) -> None:
+        from pyiceberg.io import SCHEMA_TO_FILE_IO, load_file_io
+
+        if example.partition(":")[0] not in SCHEMA_TO_FILE_IO:
+            raise Unsupported(f"{example}: no way to reach it from Python")
+        try:
+            self._io = load_file_io(dict(properties), example)
+        except (ImportError, ValueError) as error:
+            raise Unsupported(f"{example}: no way to reach it from Python: {error}") from None
+        self._meter = meter or Meter()
+
+    @property
+    def traffic(self) -> Traffic:
+        """What was read and written so far; requests are not known."""
+        return self._meter.traffic
+
+    def open(self, path: str, size: int) -> "PyIcebergSource":
+        """A file to read."""
+        return PyIcebergSource(self._io, path, size, self._meter)
+
+    def create(self, path: str) -> "PyIcebergSink":
+        """A new file."""
+        return PyIcebergSink(self._io, path, self._meter)
+
+    def delete(self, path: str) -> None:
+        """Remove a file; an absent one is no error."""
+        try:
+            self._io.delete(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _translated(path, error) from None
+
+    def unfinished(self, prefix: str, *, abort: bool) -> int:
+        """0: PyIceberg does not know of uploads."""
+        del prefix, abort
+        return 0
+
+
+class PyIcebergSource(ReadByPosition):
+    """One file as a stream that can seek."""
+
+    def __init__(self, io: "FileIO", path: str, size: int, meter: Meter) -> None:
+        self.path = path
+        self.size = size
+        self._meter = meter
+        try:
+            self._stream = io.new_input(path).open(seekable=True)
+        except OSError as error:
+            raise _translated(path, error) from None
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """Exactly these bytes."""
+        checked_range(self, offset, length)
+        pieces: list[bytes] = []
+        left = length
+        try:
+            self._stream.seek(offset)
+            while left:
+                piece = self._stream.read(left)
+                if not piece:
+                    raise FileDamaged(f"{self.path}: ends early, the table says {self.size} bytes")
+                pieces.append(piece)
+                left -= len(piece)
+        except OSError as error:
+            raise _translated(self.path, error) from None
+        self._meter.add(read=length)
+        return memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def close(self) -> None:
+        """Close the stream."""
+        self._stream.close()
+
+
+class PyIcebergSink:
+    """One new file as a stream."""
+
+    copies_server_side = False
+
+    def __init__(self, io: "FileIO", path: str, meter: Meter) -> None:
+        self.path = path
+        self.position = 0
+        self._io = io
+        self._meter = meter
+        self._done = False
+        try:
+            self._stream: OutputStream = io.new_output(path).create(overwrite=False)
+        except OSError as error:
+            raise _translated(path, error) from None
+
+    def append(self, data: Bytes) -> None:
+        """Write bytes at the end."""
+        if self._done:
+            raise StorageError(f"{self.path}: is closed already")
+        view = as_bytes(data)
+        try:
+            for start in range(0, len(view), STREAM_STEP):
+                self._stream.write(bytes(view[start : start + STREAM_STEP]))
+        except OSError as error:
+            raise _translated(self.path, error) from None
+        self.position += len(view)
+        self._meter.add(written=len(view))
+
+    def copy(self, source: Source, offset: int, length: int) -> None:
+        """Write a range of another file at the end."""
+        checked_range(source, offset, length)
+        for start in range(offset, offset + length, STREAM_STEP):
+            self.append(source.read(start, min(STREAM_STEP, offset + length - start)))
+
+    def close(self) -> None:
+        """Publish the file."""
+        if self._done:
+            raise StorageError(f"{self.path}: is closed already")
+        try:
+            self._stream.close()
+        except OSError as error:
+            raise _translated(self.path, error) from None
+        self._done = True
+
+    def abort(self) -> None:
+        """Close the stream and remove the file. These streams know no other way to give up."""
+        if self._done:
+            return
+        with suppress(OSError):
+            self._stream.close()
+        with suppress(FileNotFoundError):
+            self._io.delete(self.path)
+        self._done = True
+
+
+def _translated(path: str, error: OSError) -> StorageError:
+    """An error in our words; what a service says in its own may name more than we want to tell."""
+    if isinstance(error, FileNotFoundError):
+        return FileMissing(f"{path}: does not exist")
+    if isinstance(error, FileExistsError):
+        return FileTaken(f"{path}: exists already")
+    if isinstance(error, PermissionError):
+        return StorageRefused(f"{path}: access denied")
+    return StorageError(f"{path}: {type(error).__name__}")

@@ -1,0 +1,286 @@
+"""Pin a table and assess it, decide about it, or plan; nothing is written to it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from icepact.assess.health import assess
+from icepact.assess.inspection import Inspection
+from icepact.assess.priority import with_priorities
+from icepact.economics.learning import learn
+from icepact.economics.lessons import Lessons
+from icepact.economics.overhead import learned_overhead
+from icepact.economics.speeds import Rates, measurements
+from icepact.economics.valuation import Valuation
+from icepact.iceberg.names import table_parts
+from icepact.iceberg.spark.catalog import SparkCatalog
+from icepact.iceberg.table.scan import gc_paused
+from icepact.iceberg.table.stats_reader import list_files, read_file_stats
+from icepact.iceberg.table.table import IcebergTable
+from icepact.maintain.context import Context
+from icepact.maintain.first_run import is_first
+from icepact.maintain.limits import limits_of
+from icepact.model.decision import Decision, TableDecisions
+from icepact.model.files import PartitionKey
+from icepact.model.fleet import TableSummary, summary_of
+from icepact.model.health import Health
+from icepact.model.limits import Limit
+from icepact.model.plan import LeftOut, Plan
+from icepact.model.policy import Policy, Strategy
+from icepact.model.run import Failure, RunRecord
+from icepact.model.snapshot import PinnedSnapshot
+from icepact.plan.decide import DecisionMemo, decide
+from icepact.plan.doubt import doubt
+from icepact.plan.pick import asks_for_worth
+from icepact.plan.planner import make_plan
+from icepact.plan.shortlist import shortlist
+from icepact.policy.layers import Policies, TablePolicy
+from icepact.policy.options import Options
+from icepact.record.store import RecordStore, RunStore
+from icepact.stats.table import FileStats, file_stats_of
+
+_RUNS_REMEMBERED, _RUNS_OF_OTHERS = 12, 16
+"""Of which speeds are learned: older ones would count for next to nothing."""
+_RUNS_WITH_LESSONS = 200
+"""Of which lessons are learned: those on the table, and as many of the whole catalog."""
+SET_ASIDE_AFTER = 3
+"""Failures after which a group is left alone until its files change."""
+_SECOND_CHANCE = timedelta(minutes=5)
+"""After the second failure; the first is no reason to wait."""
+
+
+def decide_table(context: Context, name: str, request: Options) -> TableDecisions:
+    """Pin a table, assess it, and decide what is worth doing, from what its manifests count."""
+    table, policy = _table_and_policy(context, name, request)
+    return inspect_table(context, table, policy, datetime.now(UTC))[1].decisions
+
+
+def summary(context: Context, name: str) -> TableSummary:
+    """Decide about a table by the policy that holds for it, and sum the decisions up for a ranking of tables."""
+    table, policy = _table_and_policy(context, name, Options())
+    decided = inspect_table(context, table, policy, datetime.now(UTC))[1]
+    doubts = "" if asks_for_worth(policy, context.strategies) else doubt(decided.decisions, decided.valuation, policy)
+    return summary_of(decided.decisions, policy, doubt=doubts)
+
+
+def health(context: Context, name: str, request: Options) -> Health:
+    """Pin a table and assess it, with its priorities and the timeline of its snapshots."""
+    table, policy = _table_and_policy(context, name, request)
+    now = datetime.now(UTC)
+    found = with_priorities(inspect_table(context, table, policy, now)[0].health, policy.priority_weights, now)
+    return replace(found, timeline=table.timeline(found.snapshot_id))
+
+
+def plan(
+    context: Context, name: str, request: Options, *, limits: Sequence[Limit] = (), now: datetime | None = None
+) -> Plan:
+    """Pin a table and plan, within further limits if there are any; files are listed only where there is something to
+    do. What is due is judged as of `now`, if it is given."""
+    table, policy = _table_and_policy(context, name, request)
+    now = now or datetime.now(UTC)
+    aside = set_aside(context.store.failures(table.uuid), now)
+    over_budget: Sequence[LeftOut] = ()
+    if policy.where is not None:  # only a scan knows which files have rows that match
+        state = table.pin(branch=policy.branch, where=policy.where, snapshot_id=policy.snapshot_id)
+        runs = _runs_of(context.store, context.spark_catalog.recorded_as, table.name)
+        stats = _with_expired(file_stats_of(state), table, runs)
+        state = replace(state, last_runs=stats.pin.last_runs)
+        found = assess(stats, policy, last_compacted=context.store.last_compacted(table.uuid, policy.branch))
+        rates = rates_of(context, table, policy, runs)
+        budget = (*limits_of(context, table.name, policy, rates, now), *limits)
+        valuation = _valuation(context, table, policy, now)
+        unchosen: Mapping[str, str] = {}
+    else:
+        inspection, decided = inspect_table(context, table, policy, now, named=True)
+        found, rates, judged, valuation = inspection.health, decided.rates, decided.decisions, decided.valuation
+        budget = (*limits_of(context, table.name, policy, rates, now), *limits)
+        # which groups are set aside is known only once they are listed: others may be tried in their place
+        near, over_budget = (judged.chosen, []) if aside else shortlist(judged.chosen, budget)
+        state = list_files(table, inspection.stats, _to_be_listed(judged, near), context.cache)
+        unchosen = {
+            d.partition_group.name: d.reason
+            for d in judged.partitions
+            if not d.chosen and not d.partition_group.has_duplicate_paths
+        }
+    listed = len(state.files)
+    if policy.snapshot_id is not None:
+        state = table.still_there(state)
+    with gc_paused():
+        made = make_plan(
+            found,
+            state,
+            policy,
+            rates,
+            now=now,
+            prices=context.prices,
+            set_aside=aside,
+            budget=budget,
+            valuation=valuation,
+            unchosen=unchosen,
+            over_budget=over_budget,
+            strategies=context.strategies,
+        )
+    # what came in the place of files that are gone was not assessed: such a plan is not complete
+    return made if len(state.files) == listed else replace(made, complete=False)
+
+
+def _to_be_listed(decisions: TableDecisions, near: Sequence[Decision]) -> frozenset[PartitionKey]:
+    """Partitions whose files a plan names: those within reach, and those that are refused because of a file."""
+    named = (
+        *(d.partition_group for d in near),
+        *(d.partition_group for d in decisions.partitions if d.partition_group.has_duplicate_paths),
+    )
+    return frozenset(key for partition_group in named for key in partition_group.keys)
+
+
+def read_stats(context: Context, table: IcebergTable, pin: PinnedSnapshot, *, named: bool = False) -> FileStats:
+    """The file statistics of a pinned table; only manifests that the cache does not know are read. With `named` their
+    paths are kept, too, because a list of files is to come."""
+    return read_file_stats(
+        table,
+        pin,
+        known=lambda paths: context.cache.stats_by_manifest(paths, context.store),
+        keep=lambda stats_by_manifest, live: context.cache.keep(pin.uuid, stats_by_manifest, live, context.store),
+        path_cache=context.cache if named else None,
+    )
+
+
+def _with_expired(stats: FileStats, table: IcebergTable, runs: Sequence[RunRecord]) -> FileStats:
+    """File statistics whose pin also names complete runs of the record whose snapshots have expired.
+
+    A run that was taken back must not count. Of a snapshot that is gone nobody can say whether it was; but then no file
+    is left that has one of its sequence numbers.
+    """
+    pin = stats.pin
+    recorded = [run.as_last_run for run in runs if (run.uuid, run.branch) == (pin.uuid, pin.branch)]
+    gone = [run for run in recorded if run is not None and not table.has_snapshot(run.snapshot_id)]
+    live = [run for run in gone if np.isin(stats.number, [n for n in run.own_sequence_numbers if n]).any()]
+    if not live:
+        return stats
+    newest_first = sorted((*pin.last_runs, *live), key=lambda run: -max(run.own_sequence_numbers))
+    return replace(stats, pin=replace(pin, last_runs=tuple(newest_first)))
+
+
+def inspect_table(
+    context: Context, table: IcebergTable, policy: Policy, now: datetime, *, named: bool = False
+) -> tuple[Inspection, DecisionMemo]:
+    """Read the statistics of a table, assess it and decide about it; both are remembered for the next inspection."""
+    store, cache = context.store, context.cache
+    pin = table.pinned(policy.branch, policy.snapshot_id)
+    runs = _runs_of(context.store, context.spark_catalog.recorded_as, table.name)
+    stats = _with_expired(read_stats(context, table, pin, named=named), table, runs)
+    last_compacted = store.last_compacted(pin.uuid, policy.branch)
+    before, memo = cache.last(pin.uuid, policy.branch)
+    inspection = Inspection(
+        stats=stats,
+        policy=policy,
+        last_compacted=last_compacted,
+        health=assess(stats, policy, last_compacted=last_compacted, before=before),
+    )
+    decided = decide(
+        inspection.health,
+        stats,
+        policy,
+        rates_of(context, table, policy, runs),
+        prices=context.prices,
+        valuation=_valuation(context, table, policy, now),
+        before=memo,
+        strategies=context.strategies,
+    )
+    cache.keep_inspection(pin.uuid, policy.branch, inspection, decided)
+    return inspection, decided
+
+
+def _valuation(context: Context, table: IcebergTable, policy: Policy, now: datetime) -> Valuation:
+    """What a second of readers and of work costs, and what earlier runs taught, if the strategy listens."""
+    second = context.prices.compute(1.0)
+    learns = policy.strategy == Strategy.AUTO
+    lessons = lessons_of(context.store, context.spark_catalog.recorded_as, table.name, now) if learns else Lessons()
+    return Valuation(
+        now=now,
+        money_per_scan_second=second,
+        money_per_read=context.prices.requests(reads=1, writes=0),
+        money_per_work_second=second,
+        currency=context.prices.currency,
+        lessons=lessons,
+    )
+
+
+def lessons_of(store: RecordStore, catalog: str, table: str, now: datetime) -> Lessons:
+    """What the newest runs on a table, and on the other tables of its catalog, teach about it; from the record store
+    alone."""
+    runs = [
+        *store.runs(catalog=catalog, table=table, limit=_RUNS_WITH_LESSONS),
+        *store.runs(catalog=catalog, limit=_RUNS_WITH_LESSONS),
+    ]
+    outcomes = {
+        run.run_id: replace(run.outcome, table=run.table, started_at=run.started_at) for run in runs if run.outcome
+    }
+    return learn(outcomes.values(), table, now=now, since=store.lessons_since(catalog, table))
+
+
+def _runs_of(store: RunStore, catalog: str, table: str) -> Sequence[RunRecord]:
+    """The newest runs on a table that have ended."""
+    return store.runs(catalog=catalog, table=table, limit=_RUNS_REMEMBERED, worked_only=True)
+
+
+def rates_of(context: Context, table: IcebergTable, policy: Policy, mine: Sequence[RunRecord] | None = None) -> Rates:
+    """How fast methods are on a table, and what the next run of this process takes besides its work; `mine` are the
+    runs on the table, if they have been read."""
+    spark = context.spark_catalog.session.sparkContext
+    known = learned_rates(context.store, context.spark_catalog.recorded_as, table.name, mine, first=is_first(spark))
+    return replace(known, cores=min(spark.defaultParallelism, policy.parallelism or spark.defaultParallelism))
+
+
+def learned_rates(
+    store: RunStore, catalog: str, table: str, mine: Sequence[RunRecord] | None = None, *, first: bool = False
+) -> Rates:
+    """How fast methods are on a table, after what runs on it and on others of its catalog took; and what a run takes
+    besides, be it the first of its process or a later one."""
+    mine = _runs_of(store, catalog, table) if mine is None else mine
+    known = {run.run_id for run in mine}
+    others = store.runs(catalog=catalog, limit=_RUNS_OF_OTHERS, worked_only=True)
+    runs = sorted([*mine, *(run for run in others if run.run_id not in known)], key=_age, reverse=True)
+    outcomes = [run.outcome for run in runs if run.outcome]
+    learned = Rates.learned((one for outcome in outcomes for one in measurements(outcome)), table)
+    return replace(learned, overhead=learned_overhead(outcomes, first=first))
+
+
+def _age(run: RunRecord) -> tuple[datetime, str]:
+    return run.started_at, run.run_id
+
+
+def resolve_policy(
+    spark_catalog: SparkCatalog, name: str, request: Options, policies: Policies
+) -> tuple[IcebergTable, TablePolicy]:
+    """Load a table, and resolve the policy that holds for it."""
+    table = spark_catalog.table(name)
+    table.refresh()
+    return table, policies.resolve(
+        request, table.properties, spark_catalog.catalog, table_parts(name, spark_catalog.catalog)
+    )
+
+
+def _table_and_policy(context: Context, name: str, request: Options) -> tuple[IcebergTable, Policy]:
+    table, found = resolve_policy(context.spark_catalog, name, request, context.policies)
+    return table, found.policy
+
+
+def set_aside(failures: Sequence[Failure], now: datetime | None = None) -> dict[str, str]:
+    """Signatures of groups that are not tried now because they failed before, and why."""
+    now = now or datetime.now(UTC)
+    found = {}
+    for failure in failures:
+        when = f"{failure.last_at:%Y-%m-%d %H:%M} UTC"
+        if failure.count >= SET_ASIDE_AFTER:
+            found[failure.signature] = (
+                f"set aside: failed {failure.count} times, last on {when}: {failure.reason}; "
+                "tried again when its files change, or after `icepact unblock`"
+            )
+        elif failure.count > 1 and now < failure.last_at + _SECOND_CHANCE:
+            found[failure.signature] = (
+                f"failed {failure.count} times, last on {when}: {failure.reason}; tried again later"
+            )
+    return found

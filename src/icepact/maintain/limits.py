@@ -1,0 +1,57 @@
+"""What limits a plan: what a run may take, and what is left of this hour for a table, its namespaces and the fleet."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from icepact.economics.limits import run_limits
+from icepact.economics.speeds import Rates
+from icepact.economics.spending import HOUR, HourlyBudget, Spending, hourly_limits, planned_spending, spent_by_table
+from icepact.iceberg.names import parse_levels, show_name
+from icepact.maintain.context import Context
+from icepact.model.limits import Limit
+from icepact.model.plan import Plan
+from icepact.model.policy import Policy
+from icepact.policy.config import Allowance, Budgets
+from icepact.record.store import RunStore
+
+
+def limits_of(context: Context, table: str, policy: Policy, rates: Rates, now: datetime) -> tuple[Limit, ...]:
+    """All that limits a plan: what a run may take, and what is left of this hour."""
+    currency = context.prices.currency
+    limits = [*run_limits(policy, cores=rates.cores, overhead=rates.overhead.likely, currency=currency)]
+    hourly = [budget for budget in hourly_budgets(table, policy, context.budgets) if budget.covers(table)]
+    if hourly:
+        runs = context.store.recent(catalog=context.spark_catalog.recorded_as, since=now - HOUR)
+        promised = {run.run_id: _promised(context.store, run.run_id) for run in runs if run.status.open}
+        limits += hourly_limits(hourly, table, spent_by_table(runs, now, promised), currency)
+    return tuple(limits)
+
+
+def hourly_budgets(table: str, policy: Policy, budgets: Budgets) -> Iterator[HourlyBudget]:
+    """The hourly budgets of the table, of namespaces and of the fleet."""
+    if policy.max_cost_per_hour is not None or policy.max_bytes_per_hour is not None:
+        yield HourlyBudget(
+            level=f"table {table}",
+            table=table,
+            max_cost=policy.max_cost_per_hour,
+            max_bytes=policy.max_bytes_per_hour,
+        )
+    for namespace, allowed in budgets.namespaces.items():
+        yield HourlyBudget(
+            level=f"namespace {namespace}",
+            namespace=show_name(parse_levels(namespace)),
+            max_cost=allowed.max_cost_per_hour,
+            max_bytes=allowed.max_bytes_per_hour,
+        )
+    if budgets.fleet != Allowance():
+        yield HourlyBudget(
+            level="the fleet", max_cost=budgets.fleet.max_cost_per_hour, max_bytes=budgets.fleet.max_bytes_per_hour
+        )
+
+
+def _promised(store: RunStore, run_id: str) -> Spending:
+    """What a run that is under way will take; nothing if its plan is of another version."""
+    try:
+        return planned_spending(Plan.from_json(store.plan(run_id)))
+    except ValueError:
+        return Spending()

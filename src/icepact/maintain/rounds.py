@@ -1,0 +1,542 @@
+"""A run under way: rounds of executing, proving and committing, until every group is in the table or given up."""
+
+import hashlib
+import json
+import logging
+import math
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, assert_never
+
+from icepact.commit.batches import CommitBatch, ProvenGroup
+from icepact.commit.judge import Answer, InputAtPin, Verdict, pinned_inputs
+from icepact.commit.proof import prove
+from icepact.commit.protocol import commit
+from icepact.economics.run_budget import RunBudget
+from icepact.execute.checkpoint import to_document
+from icepact.execute.rewriters.base import UnitResult
+from icepact.execute.units import (
+    Executed,
+    GroupDone,
+    UnitFailed,
+    UnitsDone,
+    Waiting,
+    execute,
+    group_of,
+    unit_ids,
+    unit_of,
+    unit_of_path,
+)
+from icepact.iceberg.java.bridge import JavaError, error_line, retry_reads
+from icepact.iceberg.table.row_checksum import compare_rows
+from icepact.iceberg.table.staging import Staging
+from icepact.iceberg.table.table import HeadView, IcebergTable
+from icepact.model.errors import IcepactError, ProofFailed, RunLost
+from icepact.model.files import DataFile, signature
+from icepact.model.outcome import Outcome
+from icepact.model.plan import Plan, RewriteFiles, Unit
+from icepact.model.policy import Proofs
+from icepact.model.progress import Progress, UnitDone
+from icepact.model.rewrite import Written
+from icepact.model.run import Attempt, Checkpoint, Claim, CommittedBatch, Failure, groups_of
+from icepact.model.saved import DroppedGroup
+from icepact.model.schema import every_field
+from icepact.model.status import Status
+from icepact.record.store import RecordStore
+from icepact.record.watch import Watch
+
+ROUNDS = 3
+"""In all: a group is planned again twice at most because the table moved on under it."""
+RECALLED_FOR = timedelta(hours=12)
+"""After a unit was finished: no removal of orphans takes files that are so young. Older ones are written again."""
+COMMITTED_AFTER = 6 * 3600.0
+"""Seconds after which a group does not wait for others any more: removals of orphans take files that are days old."""
+BROKEN = "(broken)"
+"""Signature of the failure that records a commit with a wrong result: nobody touches the table before a person says
+`icepact unblock`."""
+_AGAIN = (Answer.REPLAN, Answer.ONLY_NEW_EQUALITY_DELETES, Answer.VANISHED)
+_log = logging.getLogger("icepact")
+
+
+@dataclass(slots=True)
+class Run:
+    """What is known about a run while it goes on."""
+
+    plan: Plan
+    """As it was made."""
+    run_id: str
+    started_at: datetime
+    clock: float
+    """Monotonic seconds at its start."""
+    claim: Claim
+    results: dict[str, UnitResult] = field(default_factory=dict)
+    """Finished units."""
+    written: dict[str, Written] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    given_up: dict[str, Verdict] = field(default_factory=dict)
+    not_begun: dict[str, str] = field(default_factory=dict)
+    """Groups for which the budget did not last, and which part of it."""
+    dropped: Sequence[DroppedGroup] = ()
+    """Groups that were taken out of the plan before the run began."""
+    first: bool = False
+    """True if its process had made no run before."""
+    landed: list[CommittedBatch] = field(default_factory=list)
+    stale: set[str] = field(default_factory=set)
+    """Outputs of units that had to be done again."""
+    clean: bool = True
+    """False if files may have been written that are not known by name."""
+    attempt: Attempt | None = None
+    """The commit that is under way, or whose end nobody saw."""
+    taken_back: set[str] = field(default_factory=set)
+    """Groups whose commit somebody has rolled back since."""
+    pending: list[Attempt] = field(default_factory=list)
+    """Commits of processes that died, as long as they might still get into the table, or have got there unchecked."""
+    error: str | None = None
+    blamed: bool = False
+    """True if the error speaks against the table: it is not just that somebody wanted the run to end."""
+    status: Status | None = None
+    """How it ended, if that does not follow from its groups."""
+    outcome: Outcome | None = None
+    """Once it has ended."""
+
+    def accept(self, landed: CommittedBatch) -> None:
+        """A commit is in the table: one of those under way, whichever."""
+        self.landed.append(landed)
+        self.landed.sort(key=lambda commit: commit.sequence_number)
+        self.pending = [attempt for attempt in self.pending if attempt.commit_id != landed.commit_id]
+        if self.attempt is not None and self.attempt.commit_id == landed.commit_id:
+            self.attempt = None
+
+    @property
+    def has_unknown_commit(self) -> bool:
+        """True if a commit of this very process may be in the table without anybody knowing."""
+        own = f"{self.run_id}/{self.claim.epoch}."
+        done = self.committed
+        return self.attempt is not None or any(
+            a.commit_id.startswith(own) and done.isdisjoint(a.groups) for a in self.pending
+        )
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """All commits whose end is not known."""
+        return [*self.pending, *([self.attempt] if self.attempt else [])]
+
+    @property
+    def committed(self) -> frozenset[str]:
+        """Groups that are in the table."""
+        return groups_of(self.landed) - self.taken_back
+
+    @property
+    def outputs(self) -> frozenset[str]:
+        """Files that are in the table."""
+        done = self.committed
+        return frozenset(f.path for group, written in self.written.items() if group in done for f in written.files)
+
+
+class Work:
+    """Carries a run out on its table: the listener of `execute`, and the journal of `commit`."""
+
+    def __init__(self, table: IcebergTable, run: Run, store: RecordStore, watch: Watch, progress: Progress) -> None:
+        self._table = table
+        self._run = run
+        self._store = store
+        self._watch = watch
+        self._progress = progress
+        self._schema = json.loads(table.schema)
+        self._budget = RunBudget(run.plan)
+        self._batches = 0
+        self._odd: dict[str, Any] = {}
+        self._ready: list[ProvenGroup] = []
+        self._finished: dict[str, datetime] = {}
+        """When units were finished."""
+        self._ready_since = 0.0
+        """Monotonic seconds when the first of them was proven."""
+        self._plan: Plan
+        self._reads: Mapping[str, str] = {}
+        self._steps: Mapping[str, RewriteFiles] = {}
+        self._staging: Staging
+        self._columns: frozenset[int] | None = None
+        """Field ids that the outputs of all rounds hold."""
+        self._interpretations: set[str] = set()
+        """How inputs of this round, or of earlier ones that are kept, may have been read."""
+
+    def carry_out(self, plan: Plan, recall: Callable[[Staging], Mapping[str, UnitResult]] | None = None) -> None:
+        """Execute, prove and commit; groups that the table moved on under are planned again at the new head."""
+        for number in range(ROUNDS):
+            plan = self._with_a_pin(plan)
+            if not plan.steps:
+                return
+            assert plan.snapshot_id is not None  # a table without a snapshot has no files to plan
+            self._plan, self._reads = plan, what_is_read(plan, self._table)
+            self._steps = {step.group_id: step for step in plan.steps}
+            self._staging = retry_reads(Staging)(
+                self._table,
+                snapshot_id=plan.snapshot_id,
+                run_id=self._run.run_id,
+                unit_of=unit_of_path(plan),
+                properties=plan.policy.write_properties,
+                round_name=f"-{self._run.claim.epoch}{number}",
+                odd=self._odd,
+            )
+            self._progress.step("staged")
+            self._note_schema()
+            if recall is not None and number == 0:
+                recalled = recall(self._staging)
+                self._run.results |= recalled
+                self._finished |= dict.fromkeys(recalled, datetime.now(UTC))
+            self._execute(plan)
+            self._progress.step("executed")
+            if self._ready:
+                self._commit()
+            again = {g for g, verdict in self._run.given_up.items() if verdict.answer in _AGAIN}
+            if not again or number + 1 == ROUNDS:
+                return
+            view = self._table.view(plan.branch, [f.path for s in plan.steps if s.group_id in again for f in s.files])
+            planned = rebase(plan, again, view)
+            self._run.given_up |= planned.given_up
+            if not planned.plan.steps:
+                return
+            again_ids = {step.group_id for step in planned.plan.steps}
+            missing = {path for g in again_ids for path in self._run.given_up.pop(g).missing}
+            changed = planned.changed | self._units_of(missing)
+            if self._interpretations != {view.interpretation}:  # what was read may mean something else now
+                changed |= {unit_id for step in planned.plan.steps for unit_id in unit_ids(step)}
+                self._interpretations.clear()
+            for unit_id in changed & self._run.results.keys():
+                self._run.stale |= {f.path for f in self._run.results.pop(unit_id).files}
+            plan = planned.plan
+
+    def _with_a_pin(self, plan: Plan) -> Plan:
+        """The same plan at the head, if the snapshot that it stands on has expired."""
+        self._table.refresh()
+        if self._table.has_snapshot(plan.snapshot_id):
+            return plan
+        view = self._table.view(plan.branch, [f.path for step in plan.steps for f in step.files])
+        planned = rebase(plan, {step.group_id for step in plan.steps}, view)
+        self._run.given_up |= planned.given_up
+        for unit_id in planned.changed & self._run.results.keys():
+            self._run.stale |= {f.path for f in self._run.results.pop(unit_id).files}
+        return planned.plan
+
+    def _note_schema(self) -> None:
+        """Remember which columns and which interpretation hold from here on: those of the table as it is loaded now."""
+        held = frozenset(every_field(json.loads(self._table.schema)))
+        self._columns = held if self._columns is None else self._columns & held
+        self._interpretations.add(self._table.interpretation)
+
+    def _units_of(self, paths: Collection[str]) -> set[str]:
+        """Finished units that wrote one of these files."""
+        return {unit_id for unit_id, result in self._run.results.items() if any(f.path in paths for f in result.files)}
+
+    def _really_failed(self, plan: Plan, failed: Mapping[str, str]) -> dict[str, str]:
+        """Groups that failed by themselves: those whose files somebody else replaced, and expired, are superseded."""
+        if not failed:
+            return {}
+        paths = [f.path for step in plan.steps if step.group_id in failed for f in step.files]
+        gone = rebase(plan, failed, self._table.view(plan.branch, paths)).given_up
+        self._run.given_up |= gone
+        return {group: reason for group, reason in failed.items() if group not in gone}
+
+    def _execute(self, plan: Plan) -> None:
+        """Checkpoint what is written, prove what is whole, commit what is proven."""
+        failed: dict[str, str] = {}
+        with closing(execute(plan, self._staging, done=self._run.results, why_not=self._why_not)) as events:
+            for event in events:
+                match event:
+                    case Waiting():
+                        self._watch.check()
+                    case UnitsDone(units=units):
+                        self._checkpoint(units)
+                    case UnitFailed(unit_id=unit_id, reason=reason):
+                        failed.setdefault(group_of(unit_id), reason)
+                        self._advance(unit_id)
+                    case GroupDone(written=written):
+                        if self._prove(written) and self._is_enough():
+                            self._commit()
+                    case Executed(clean=clean):
+                        self._run.clean = self._run.clean and clean
+                    case _:
+                        assert_never(event)
+        self._run.failed |= self._really_failed(plan, failed)
+
+    def _why_not(self, step: RewriteFiles) -> str | None:
+        """Why a group must not be begun: time or money is spent."""
+        reason = self._budget.admit(step, time.monotonic() - self._run.clock)
+        if reason is not None:
+            self._run.not_begun[step.group_id] = reason
+        return reason
+
+    def _advance(self, unit_id: str) -> None:
+        step = self._steps[group_of(unit_id)]
+        unit = unit_of(step, unit_id)
+        self._progress.advance(UnitDone(partition=step.partition, files=len(unit.files), bytes=unit.bytes))
+
+    def _checkpoint(self, units: Mapping[str, UnitResult]) -> None:
+        """Remember finished units, so that nobody has to do them again."""
+        self._progress.step("written")
+        for unit_id, result in units.items():
+            step = self._steps[group_of(unit_id)]
+            self._budget.finished(step.group_id, unit_id, unit_of(step, unit_id), result.effort.seconds)
+            self._finished[unit_id] = datetime.now(UTC)
+        self._run.results |= units
+        read = self._reads
+        try:
+            self._store.checkpoint(
+                self._run.claim,
+                [
+                    Checkpoint(
+                        unit_id=unit_id,
+                        document={**to_document(result), "read": read[unit_id], "at": self._store.now().isoformat()},
+                    )
+                    for unit_id, result in units.items()
+                ],
+            )
+        except RunLost:
+            raise
+        except IcepactError as error:  # worth a warning, not the work
+            _log.warning("units of run %s could not be recorded: %s", self._run.run_id, error)
+        self._progress.step("checkpointed")
+        for unit_id in units:
+            self._advance(unit_id)
+
+    def _prove(self, written: Written) -> bool:
+        """Prove a group; false if it is given up."""
+        step = self._steps[written.group_id]
+        self._run.written[step.group_id] = written
+        try:
+            self._ready.append(self._proven(step, written))
+        except (ProofFailed, *JavaError) as error:
+            reason = f"proof failed: {error_line(error)}"
+            self._run.given_up[step.group_id] = Verdict(answer=Answer.REFUSED, reason=reason)
+            return False
+        self._progress.step("proven")
+        if len(self._ready) == 1:
+            self._ready_since = time.monotonic()
+        return True
+
+    def _is_enough(self) -> bool:
+        """Whether what is proven is to be committed now: a share of the groups, or it has waited for long."""
+        enough = len(self._ready) >= math.ceil(len(self._run.plan.steps) / self._plan.policy.max_commits)
+        return enough or time.monotonic() - self._ready_since > COMMITTED_AFTER
+
+    def _proven(self, step: RewriteFiles, written: Written) -> ProvenGroup:
+        rows_in, rows_out = sum(f.rows for f in step.files), sum(f.rows for f in written.files)
+        compared, row_sum = 0, None
+        if self._plan.policy.verify is not Proofs.OFF:
+            compared = prove(written, step.files, self._plan.deletes, self._schema).columns_compared
+        documents = [d for unit_id in unit_ids(step) for d in self._run.results[unit_id].documents]
+        if self._plan.policy.verify is Proofs.FULL:
+            row_sum = compare_rows(
+                self._table, f"group {step.group_id}", self._staging.tasks(unit_ids(step)), documents
+            )
+        return ProvenGroup(
+            group_id=step.group_id,
+            inputs=pinned_inputs(step.files, self._plan.deletes),
+            outputs=documents,
+            regroup=step.regroup,
+            rows_in=rows_in,
+            rows_out=rows_out,
+            columns_compared=compared,
+            row_sum=row_sum,
+        )
+
+    # -- committing -------------------------------------------------------------------------------
+
+    def _commit(self) -> None:
+        groups, self._ready = self._young(self._ready), []
+        if not groups:
+            return
+        self._batches += 1
+        committed = commit(self._table, self._staging, self._batch(), groups, self)
+        self._run.given_up |= committed.given_up
+        for group in committed.groups & self._run.given_up.keys():  # it had landed already
+            del self._run.given_up[group]
+
+    def _young(self, groups: Sequence[ProvenGroup]) -> list[ProvenGroup]:
+        """Groups whose files nobody can take for orphans yet; a process may have stood still for days. The others are
+        written again."""
+        oldest = datetime.now(UTC) - RECALLED_FOR
+        young = []
+        for group in groups:
+            units = unit_ids(self._steps[group.group_id])
+            if all(self._finished.get(unit_id, oldest) > oldest for unit_id in units):
+                young.append(group)
+            else:
+                paths = frozenset(str(document["file-path"]) for document in group.outputs)
+                verdict = Verdict(answer=Answer.VANISHED, reason="its new files are old by now", missing=paths)
+                self._run.given_up[group.group_id] = verdict
+        return young
+
+    def _batch(self) -> CommitBatch:
+        plan, run = self._plan, self._run
+        assert plan.snapshot_id is not None
+        self._note_schema()  # an earlier commit of this round may have loaded the table anew
+        self._note_taken_back()
+        whole = run.plan.complete and not run.failed and not run.given_up and not run.not_begun
+        return CommitBatch(
+            run_id=run.run_id,
+            number=f"{run.claim.epoch}.{self._batches}",
+            branch=plan.branch,
+            pinned_snapshot=plan.snapshot_id,
+            pinned_sequence=plan.sequence_number,
+            pinned_version=plan.format_version,
+            columns=self._columns or frozenset(),
+            interpretation=next(iter(self._interpretations)) if len(self._interpretations) == 1 else None,
+            last=frozenset(step.group_id for step in run.plan.steps) - run.committed if whole else frozenset(),
+            earlier=[landed.sequence_number for landed in run.landed],
+            facts={
+                "run-id": run.run_id,
+                "strategy": str(plan.policy.strategy),
+                "layout": plan.policy.fingerprint,
+                "pinned-snapshot-id": str(plan.snapshot_id),
+                "pinned-sequence-number": str(run.plan.sequence_number),
+                "proof": plan.policy.verify.value,
+                **({"planned-at": run.plan.planned_at.isoformat()} if run.plan.planned_at else {}),
+            },
+        )
+
+    def _note_taken_back(self) -> None:
+        """Earlier commits of the run that somebody has rolled back: the run is not complete, and must not say so."""
+        run, table = self._run, self._table
+        if not run.landed:
+            return
+        table.refresh()
+        head_id = table.head_id(run.plan.branch) if table.has_branch(run.plan.branch) else None
+        if head_id is None:
+            return  # nothing will be committed
+        for landed in run.landed:
+            known = table.has_snapshot(landed.snapshot_id)
+            if known and not table.is_ancestor(landed.snapshot_id, of=head_id):
+                verdict = Verdict(answer=Answer.SUPERSEDED, reason=f"snapshot {landed.snapshot_id} was rolled back")
+                run.taken_back |= {*landed.groups}
+                run.given_up |= dict.fromkeys(landed.groups, verdict)
+
+    # -- what commit tells ------------------------------------------------------------------------
+
+    def now(self) -> datetime:
+        """The time by the clock of the record store, which whoever cleans up goes by, too."""
+        return self._store.now()
+
+    def judged(self) -> None:
+        """Groups were compared with the head: a step of the progress."""
+        self._progress.step("judged")
+
+    def attempting(self, attempt: Attempt) -> None:
+        """From here on the files may become part of the table any moment."""
+        self._watch.check()
+        run = self._run
+        self._store.move(run.claim, Status.COMMITTING, attempts=[*run.pending, attempt], landed=run.landed)
+        self._run.attempt = attempt
+        self._progress.step("attempting")
+
+    def refused(self) -> None:
+        """The attempt is over, and nothing came of it."""
+        self._run.attempt = None
+        self._note(lambda: self._store.move(self._run.claim, Status.RUNNING, attempts=self._run.pending))
+
+    def unanswered(self) -> None:
+        """The attempt may have landed, or still land."""
+        assert self._run.attempt is not None
+        self._run.pending.append(replace(self._run.attempt, ended=True))
+        self._run.attempt = None
+        self._note(lambda: self._store.move(self._run.claim, Status.RUNNING, attempts=self._run.pending))
+
+    def landed(self, landed: CommittedBatch) -> None:
+        """The attempt is in the table, whether or not that can be recorded."""
+        self._run.accept(landed)
+        self._progress.step("landed")
+        self._note(
+            lambda: self._store.move(
+                self._run.claim, Status.RUNNING, attempts=self._run.pending, landed=self._run.landed
+            )
+        )
+        self._progress.step("committed")
+
+    def broken(self, why: str) -> None:
+        """Stop the table: nobody touches it until a person has looked."""
+        stop_the_table(self._table, self._store, why)
+
+    def _note(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except IcepactError as error:
+            _log.warning("the state of run %s could not be recorded: %s", self._run.run_id, error)
+
+
+def stop_the_table(table: IcebergTable, store: RecordStore, why: str) -> None:
+    """Record that nobody touches a table until a person has looked and said `icepact unblock`."""
+    try:
+        store.failed(
+            table.uuid, Failure(signature=BROKEN, partition="", reason=why, count=0, last_at=datetime.now(UTC))
+        )
+    except IcepactError as error:
+        _log.error("%s must not be touched (%s), and that could not be recorded: %s", table.name, why, error)
+
+
+def what_is_read(plan: Plan, table: IcebergTable) -> dict[str, str]:
+    """Of every unit, the files and what applies to them at the plan's pin, the columns that are written and how they
+    are found, as one word: another one if any of it changes. A unit is good for another pin only if that reads the
+    same."""
+    how = table.interpretation
+    return {
+        unit_id: f"{plan.format_version}-{how}-{signature(unit.files, plan.deletes)}-{_numbers(unit)}"
+        for step in plan.steps
+        for unit_id, unit in zip(unit_ids(step), step.units, strict=True)
+    }
+
+
+def _numbers(unit: Unit) -> str:
+    """Sequence numbers and row ids of a unit's files: rows inherit them."""
+    return _digest(json.dumps([(file.path, file.sequence_number, file.first_row_id) for file in unit.files]))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rebased:
+    """A plan at a newer head, with the groups that still fit it."""
+
+    plan: Plan
+    changed: frozenset[str]
+    """Units whose inputs gained or lost a delete: what was written for them is of no use any more."""
+    given_up: Mapping[str, Verdict]
+
+
+def rebase(plan: Plan, group_ids: Collection[str], view: HeadView) -> Rebased:
+    """The same files, as they are at a newer head; groups of which files are gone are superseded."""
+    live: dict[str, DataFile] = {file.path: file for file in view.files}
+    steps: list[RewriteFiles] = []
+    changed: set[str] = set()
+    given_up: dict[str, Verdict] = {}
+    for step in plan.steps:
+        if step.group_id not in group_ids:
+            continue
+        gone = [f.path for f in step.files if f.path not in live]
+        if gone:
+            reason = f"{len(gone)} inputs are gone, first {gone[0]}"
+            given_up[step.group_id] = Verdict(answer=Answer.SUPERSEDED, reason=reason)
+            continue
+        units = tuple(replace(unit, files=tuple(live[f.path] for f in unit.files)) for unit in step.units)
+        steps.append(replace(step, units=units))
+        for unit_id, before, now in zip(unit_ids(step), step.units, units, strict=True):
+            then = _pinned(before.files, plan)
+            if plan.format_version != view.format_version or then != pinned_inputs(now.files, view.deletes):
+                changed.add(unit_id)
+    again = replace(
+        plan,
+        snapshot_id=view.snapshot_id,
+        sequence_number=view.sequence_number,
+        format_version=view.format_version,
+        steps=tuple(steps),
+        deletes=view.deletes,
+    )
+    return Rebased(plan=again, changed=frozenset(changed), given_up=given_up)
+
+
+def _pinned(files: Sequence[DataFile], plan: Plan) -> list[InputAtPin]:
+    return pinned_inputs(files, plan.deletes)

@@ -1,0 +1,69 @@
+"""Selection of files: what stands against any rewrite of a partition group comes before its strategy."""
+
+from datetime import datetime
+
+from icepact.model.health import PartitionGroup
+from icepact.model.policy import Policy, Tier
+from icepact.plan.strategies.selection import FileSelector, Selection
+from icepact.plan.strategies.table import Entry, Strategies
+from icepact.plan.tiers import FEWEST, full_is_owed
+
+
+def select_files(partition_group: PartitionGroup, policy: Policy, now: datetime, strategies: Strategies) -> Selection:
+    """Which files of a partition group are worth rewriting, and why, or why none are."""
+    if policy.off is not None:
+        return Selection(which=FileSelector.NONE, reason=policy.off)
+    if partition_group.filtered_out:
+        return Selection(which=FileSelector.NONE, reason=f"not asked for: only partitions like {policy.partition}")
+    if partition_group.has_duplicate_paths:
+        return Selection(which=FileSelector.NONE, reason="refused: a file is live more than once in this snapshot")
+    if policy.rewrite_all:
+        return Selection(which=FileSelector.ALL, reason="rewrite-all was asked for")
+    entry = strategies[policy.strategy]
+    selection = _as_deep_as_asked(entry.select(partition_group, policy, now), partition_group, policy)
+    deeper = (
+        selection.which is FileSelector.ALL
+        and full_is_owed(partition_group)
+        and not _was_due(partition_group, policy, entry)
+    )
+    may_change = entry.may_change and policy.tier is not Tier.FULL
+    if (
+        partition_group.unchanged_since is not None
+        and (partition_group.compacted_last or not may_change)
+        and not deeper
+    ):
+        reason = f"nothing was written since the run that made snapshot {partition_group.unchanged_since}"
+        return Selection(which=FileSelector.NONE, reason=reason)
+    return selection
+
+
+def _was_due(partition_group: PartitionGroup, policy: Policy, entry: Entry) -> bool:
+    """Whether the run that last judged it could have rewritten all of it, had there been anything to gain."""
+    if partition_group.judged_at is None:
+        return False
+    then = entry.select(partition_group, policy, partition_group.judged_at)
+    return _as_deep_as_asked(then, partition_group, policy).which is FileSelector.ALL
+
+
+def selection_is_enough(selection: Selection, policy: Policy) -> bool:
+    """Whether files are rewritten even if neither fewer files nor fewer deletes come of it."""
+    return policy.rewrite_all or selection.which is FileSelector.SMALLEST_ONE
+
+
+def idle_deletes(selection: Selection, partition_group: PartitionGroup) -> int:
+    """Delete files that a selection is made for although they apply to nothing."""
+    return partition_group.dangling if selection.which is FileSelector.SMALLEST_ONE else 0
+
+
+def _as_deep_as_asked(selection: Selection, partition_group: PartitionGroup, policy: Policy) -> Selection:
+    match policy.tier:
+        case Tier.FULL if full_is_owed(partition_group) or selection.which is not FileSelector.NONE:
+            return Selection(which=FileSelector.ALL, reason="a full rewrite was asked for")
+        case Tier.MINOR if selection.which not in (FileSelector.NONE, FileSelector.SMALL, FileSelector.SMALLEST_ONE):
+            if partition_group.facts.small_files >= FEWEST:
+                return Selection(
+                    which=FileSelector.SMALL, reason=f"{selection.reason}; only small files were asked for"
+                )
+            return Selection(which=FileSelector.NONE, reason=f"{selection.reason}, but only small files were asked for")
+        case _:
+            return selection

@@ -1,0 +1,124 @@
+"""YAML and JSON whose every part knows its line, so that a message can name it.
+
+What a file says is never repeated in a message: somebody may have put a secret where it does not belong.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from icepact.model.errors import BadInput
+from icepact.policy.validation import show_path
+
+_QUOTED = re.compile(r"(['\"]).*?\1")
+"""What YAML quotes from the file in its messages: a password that starts with * or ! is taken for a name."""
+_BLOCK = r"/\*(?:[^*]|\*(?!/))*\*/"
+_JSON = re.compile(rf"(?:\s|//[^\n]*\n|{_BLOCK})*\{{")
+_COMMENT = re.compile(rf'("(?:\\.|[^"\\\n])*")|(?<!:)//[^\n]*|{_BLOCK}')
+"""A string, which stays, or a comment. What is behind a colon is a URL without quotes."""
+_TRUE_OR_FALSE = re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$")
+
+
+class _Loader(yaml.SafeLoader):
+    """As YAML 1.2 has it: `on` and `off` are words, since `off` is a value of options."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in known if tag != "tag:yaml.org,2002:bool"]
+    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", _TRUE_OR_FALSE, list("tTfF"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document:
+    """One document of a file."""
+
+    file: str
+    """The file's name, as the user gave it."""
+    value: Any
+    node: yaml.Node | None
+    """`None` for an empty document."""
+
+    def line(self, path: Sequence[str | int] = ()) -> int:
+        """The line of a key, or of what comes nearest to it."""
+        node, line = self.node, _line(self.node)
+        for part in path:
+            same = [step for step in _below(node) if str(step[0]) == str(part)]
+            if not same:
+                break
+            _, line, node = same[-1]  # what is merged in with << stands before
+        return line
+
+    def at(self, path: Sequence[str | int] = ()) -> str:
+        """File and line of a key, as `lake.yaml:12`."""
+        return f"{self.file}:{self.line(path)}"
+
+    def refusal(self, path: Sequence[str | int], message: str) -> BadInput:
+        """One line that names the file, the line and the key."""
+        key = show_path(path)
+        return BadInput(f"{self.at(path)}: {key}: {message}" if key else f"{self.at(path)}: {message}")
+
+
+def read_documents(text: str, file: str) -> list[Document]:
+    """Every document of a text, or one line that says where it is broken."""
+    if _JSON.match(text):
+        text = _as_yaml(text)
+    try:
+        nodes = list(yaml.compose_all(text, Loader=_Loader))
+        for node in nodes:
+            _refuse_doubled(node, file)
+        return [Document(file=file, value=_built(node), node=node) for node in nodes]
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = _QUOTED.sub("'...'", getattr(error, "problem", None) or "it is broken")
+        raise BadInput(f"{file}:{mark.line + 1 if mark else 1}: this is not YAML: {problem}") from None
+    except (ValueError, RecursionError):
+        raise BadInput(f"{file}:1: this is not YAML that can be read") from None
+
+
+def _as_yaml(text: str) -> str:
+    """JSON as YAML has it: without tabs and comments. Every line stays where it is."""
+    return _COMMENT.sub(lambda match: match[1] or "\n" * match[0].count("\n"), text).replace("\t", " ")
+
+
+def _built(node: yaml.Node | None) -> Any:
+    loader = _Loader("")
+    try:
+        return None if node is None else loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _line(node: yaml.Node | None) -> int:
+    return 1 if node is None else node.start_mark.line + 1
+
+
+def _below(node: yaml.Node | None) -> Iterator[tuple[str | int, int, yaml.Node]]:
+    """What is directly in a node: key, line of the key, and the node."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield (str(key.value) if isinstance(key, yaml.ScalarNode) else "", _line(key), value)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            yield index, _line(item), item
+
+
+def _refuse_doubled(root: yaml.Node | None, file: str) -> None:
+    """YAML takes the last of two equal keys silently."""
+    seen: set[int] = set()
+    left: list[tuple[tuple[str | int, ...], yaml.Node | None]] = [((), root)]
+    while left:
+        path, node = left.pop()
+        if id(node) in seen:
+            continue  # an alias
+        seen.add(id(node))
+        lines: dict[str | int, int] = {}
+        for key, line, below in _below(node):
+            if key in lines:
+                raise BadInput(f"{file}:{line}: {show_path((*path, key))}: given twice, first in line {lines[key]}")
+            lines[key] = line
+            left.append(((*path, key), below))

@@ -1,0 +1,237 @@
+"""File statistics of a snapshot: every live file as numbers in columns, without its path.
+
+They are put together from the statistics of its manifests. Whatever is decided about partitions is decided from them;
+paths are looked up only for the partitions that are chosen.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+
+import numpy as np
+
+from icepact.model.files import DataFile, DeleteFile, Partition, PartitionKey
+from icepact.model.snapshot import PinnedFiles, PinnedSnapshot
+from icepact.stats.deletes import DeleteIndex
+from icepact.stats.manifest import FORMATS, KINDS, NEVER, Flags, Ints, ManifestStats
+
+_ALWAYS = int(np.iinfo(np.int64).min)
+
+
+def order_of(key: PartitionKey) -> tuple[int, list[tuple[bool, str]]]:
+    """Where a partition stands among others."""
+    return key[0], [(value is not None, str(value)) for value in key[1]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileStats:
+    """Statistics of all live files of one snapshot."""
+
+    pin: PinnedSnapshot
+    stats_by_manifest: Mapping[str, ManifestStats]
+    """By the path of the manifest."""
+
+    def only(self, wanted: Collection[PartitionKey]) -> "FileStats":
+        """Statistics of some partitions. Deletes that apply everywhere stay."""
+        everywhere = {spec_id for spec_id, spec in self.pin.specs.items() if spec.unpartitioned}
+        parts = {
+            path: manifest_stats
+            if manifest_stats.deletes and manifest_stats.spec_id in everywhere
+            else manifest_stats.only(wanted)
+            for path, manifest_stats in self.stats_by_manifest.items()
+        }
+        if all(parts[path] is manifest_stats for path, manifest_stats in self.stats_by_manifest.items()):
+            return self
+        return FileStats(
+            pin=self.pin, stats_by_manifest={path: part for path, part in parts.items() if part is not None}
+        )
+
+    @cached_property
+    def partitions(self) -> list[PartitionKey]:
+        """Partitions with data files, by spec, in a fixed order."""
+        live = {(s.spec_id, p) for s in self.stats_by_manifest.values() if not s.deletes for p in _live(s)}
+        return sorted(live, key=order_of)
+
+    @cached_property
+    def _index(self) -> dict[PartitionKey, int]:
+        return {partition: at for at, partition in enumerate(self.partitions)}
+
+    def column(self, name: str, *, deletes: bool) -> Ints:
+        """One of `COLUMNS` over all manifests: of the data files, or of the delete files."""
+        columns = [getattr(s, name) for s in self.stats_by_manifest.values() if s.deletes is deletes]
+        return np.concatenate(columns) if columns else np.zeros(0, np.int64)
+
+    def partition_column(self, *, deletes: bool) -> Ints:
+        """Of each file: an index into `partitions`; -1 for deletes of partitions that no data file is in."""
+        columns = []
+        for manifest_stats in self.stats_by_manifest.values():
+            if manifest_stats.deletes is deletes:
+                table = [self._index.get((manifest_stats.spec_id, p), -1) for p in manifest_stats.partitions]
+                columns.append(np.array(table or [0], np.int64)[manifest_stats.partition])
+        return np.concatenate(columns) if columns else np.zeros(0, np.int64)
+
+    # -- data files -------------------------------------------------------------------------------
+
+    @cached_property
+    def partition(self) -> Ints:
+        """Of each data file: an index into `partitions`."""
+        return self.partition_column(deletes=False)
+
+    @cached_property
+    def size(self) -> Ints:
+        """Bytes of each data file."""
+        return self.column("size", deletes=False)
+
+    @cached_property
+    def rows(self) -> Ints:
+        """Records of each data file, deleted ones included."""
+        return self.column("rows", deletes=False)
+
+    @cached_property
+    def number(self) -> Ints:
+        """Data sequence number of each data file."""
+        return self.column("number", deletes=False)
+
+    @cached_property
+    def row_groups(self) -> Ints:
+        """Offsets at which readers may begin, of each data file."""
+        return self.column("row_groups", deletes=False)
+
+    @cached_property
+    def tail(self) -> Ints:
+        """Bytes of each data file's last row group."""
+        return self.column("tail", deletes=False)
+
+    @cached_property
+    def format(self) -> Ints:
+        """Format of each data file, as an index into `FORMATS`."""
+        return self.column("kind", deletes=False)
+
+    @cached_property
+    def low(self) -> Ints:
+        """Smallest sort key of each data file."""
+        return self.column("low", deletes=False)
+
+    @cached_property
+    def high(self) -> Ints:
+        """Largest sort key of each data file."""
+        return self.column("high", deletes=False)
+
+    @cached_property
+    def bounded(self) -> Flags:
+        """Of each data file: whether its smallest and largest sort keys are known; false if the table is not sorted."""
+        key = self.pin.sort_key
+        parts = [np.full(len(s), s.sorted_by == key != 0) for s in self.stats_by_manifest.values() if not s.deletes]
+        known: Flags = np.concatenate(parts) if parts else np.zeros(0, np.bool_)
+        return known & (self.low <= self.high) & ((self.low > _ALWAYS) | (self.high < NEVER))
+
+    @cached_property
+    def key(self) -> Ints:
+        """Hash of each data file's path."""
+        return self.column("key", deletes=False)
+
+    @cached_property
+    def has_duplicate_paths(self) -> Flags:
+        """Of each partition: whether one of its data files is listed more than once."""
+        _, first, often = np.unique(self.key, return_index=True, return_counts=True)
+        duplicated = np.zeros(len(self.partitions), np.bool_)
+        if len(first) < len(self.key):
+            duplicated[self.partition[np.isin(self.key, self.key[first[often > 1]])]] = True
+        return duplicated
+
+    @cached_property
+    def counts(self) -> Ints:
+        """Of each partition: how many data files it has."""
+        return np.bincount(self.partition, minlength=len(self.partitions))
+
+    @cached_property
+    def oldest(self) -> Ints:
+        """Of each partition: the smallest sequence number of its data files."""
+        oldest = np.full(len(self.partitions), NEVER)
+        np.minimum.at(oldest, self.partition, self.number)
+        return oldest
+
+    # -- deletes ----------------------------------------------------------------------------------
+
+    @cached_property
+    def deletes(self) -> "DeleteIndex":
+        """All delete files, and where they apply."""
+        return DeleteIndex(self)
+
+
+def file_stats_of(state: PinnedFiles) -> FileStats:
+    """Statistics of files that have been listed already, such as those that a row filter selects."""
+    data: dict[int, list[DataFile]] = {}
+    for file in state.files:
+        data.setdefault(file.spec_id, []).append(file)
+    deletes: dict[int, list[DeleteFile]] = {}
+    for delete in state.deletes:
+        deletes.setdefault(delete.spec_id, []).append(delete)
+    return FileStats(
+        pin=state,
+        stats_by_manifest={
+            **{f"data {spec_id}": _stats_of_data_files(spec_id, files) for spec_id, files in sorted(data.items())},
+            **{
+                f"deletes {spec_id}": _stats_of_delete_files(spec_id, files)
+                for spec_id, files in sorted(deletes.items())
+            },
+        },
+    )
+
+
+def _stats_of_data_files(spec_id: int, files: Sequence[DataFile]) -> ManifestStats:
+    partitions = {partition: at for at, partition in enumerate({f.partition: None for f in files})}
+    return ManifestStats(
+        spec_id=spec_id,
+        deletes=False,
+        partitions=tuple(partitions),
+        partition=_ints(partitions[f.partition] for f in files),
+        size=_ints(f.size for f in files),
+        rows=_ints(f.rows for f in files),
+        number=_ints(f.sequence_number for f in files),
+        row_groups=_ints(len(f.row_groups) or 1 for f in files),
+        key=_ints(_hash(f.path) for f in files),
+        kind=_ints(FORMATS.index(f.format) for f in files),
+        low=np.zeros(len(files), np.int64),
+        high=np.zeros(len(files), np.int64),
+        tail=_ints(map(tail_of, files)),
+    )
+
+
+def _stats_of_delete_files(spec_id: int, files: Sequence[DeleteFile]) -> ManifestStats:
+    partitions = {partition: at for at, partition in enumerate({f.partition: None for f in files})}
+    return ManifestStats(
+        spec_id=spec_id,
+        deletes=True,
+        partitions=tuple(partitions),
+        partition=_ints(partitions[f.partition] for f in files),
+        size=_ints(f.size for f in files),
+        rows=_ints(f.records for f in files),
+        number=_ints(f.sequence_number for f in files),
+        row_groups=np.ones(len(files), np.int64),
+        key=_ints(_hash(f.referenced) if f.referenced is not None else 0 for f in files),
+        kind=_ints(KINDS.index(f.kind) for f in files),
+        low=np.zeros(len(files), np.int64),
+        high=np.zeros(len(files), np.int64),
+        tail=_ints(f.size for f in files),
+    )
+
+
+def tail_of(file: DataFile) -> int:
+    """Bytes of the last row group of a data file, as far as the manifest tells."""
+    return file.size - file.row_groups[-1] if file.row_groups else file.size
+
+
+def _live(manifest_stats: ManifestStats) -> Iterable[Partition]:
+    """Partitions that any file is in; statistics that were cut down may name others, too."""
+    return (manifest_stats.partitions[at] for at in np.unique(manifest_stats.partition).tolist())
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.fromiter(values, np.int64)
+
+
+def _hash(path: str) -> int:
+    """Never 0, which stands for no path."""
+    return int.from_bytes(blake2b(path.encode(), digest_size=8).digest(), "little", signed=True) or 1

@@ -1,0 +1,30 @@
+"""For all tests: waits between attempts at a commit are short, and property tests try the same examples each time."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+
+_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile(
+    "fast", derandomize=True, database=None, deadline=None, max_examples=25, suppress_health_check=_SLOW
+)
+settings.register_profile("thorough", parent=settings.get_profile("fast"), max_examples=100)
+settings.register_profile("explore", parent=settings.get_profile("fast"), derandomize=False, max_examples=3000)
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "fast")
+settings.load_profile(PROFILE)
+if PROFILE != "explore":
+    # Values that stand in whatever modules are loaded would be tried, too: others, each time files are shared out anew.
+    providers._get_local_constants = lambda: providers._local_constants
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _short_waits() -> Iterator[None]:
+    """A commit that nobody answers is looked for again and again; people have the time that tests have not."""
+    from icepact.commit import protocol
+
+    before, protocol.FIRST_WAIT = protocol.FIRST_WAIT, 0.01
+    yield
+    protocol.FIRST_WAIT = before

@@ -1,0 +1,488 @@
+"""What each protection of the commit protocol is for: an order of events that does no harm, and does without it."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from icepact.commit import judge, protocol
+from icepact.commit.batches import ProvenGroup
+from icepact.commit.judge import Answer, InputAtPin, ReadPoint, Verdict
+from icepact.iceberg.commit import replace
+from icepact.iceberg.table.table import HeadView
+from icepact.maintain import cleanup, rounds
+from icepact.model.run import Claim, Owner, RunRecord
+from icepact.model.status import Status
+from icepact.record.sql import SqlStore
+from tests.support import model_table
+from tests.support.model_iceberg import DAYS, Violation
+from tests.support.protocol_search import search
+from tests.support.protocol_world import REAL_DANGLING, REAL_JUDGE_GROUPS, STAGE, Agent, Luck, World, sleep
+
+DAY1, DAY2 = DAYS
+
+
+def deleted_and_appended(world: World) -> None:
+    """All old files are rewritten; meanwhile an equality delete and an append."""
+    file = world.others.append(DAY1, 1, 2)
+    agent = world.start([file])
+    world.go(agent, "write")
+    world.others.delete_equal(DAY1, 1)
+    world.others.append(DAY1, 5)
+    world.go(agent)
+
+
+def converted_before_the_judgement(world: World) -> None:
+    """An equality delete comes and is converted while files are written."""
+    world.others.append(DAY1, 3)
+    file = world.others.append(DAY1, 1, 2)
+    agent = world.start([file])
+    world.go(agent, "write")
+    delete = world.others.delete_equal(DAY1, 1)
+    assert delete is not None
+    world.others.convert(delete)
+    world.go(agent)
+
+
+def converted_after_the_judgement(world: World) -> None:
+    """The group is late because of an equality delete; that is converted while the commit is on its way."""
+    world.others.append(DAY1, 3)
+    file = world.others.append(DAY1, 1, 2)
+    agent = world.start([file])
+    world.go(agent, "write")
+    delete = world.others.delete_equal(DAY1, 1)
+    assert delete is not None
+    world.go(agent, "send")
+    world.others.convert(delete)
+    world.go(agent)
+
+
+def one_group_falls_out(world: World) -> None:
+    """A delete applies to two groups; one of them is not committed with the other."""
+    one, other = world.others.append(DAY1, 1, 2), world.others.append(DAY1, 1, 3)
+    world.others.delete_equal(DAY1, 1)
+    agent = world.start([one], [other])
+    world.go(agent, "write")
+    world.others.delete_row(other)
+    world.go(agent)
+
+
+def killed_while_committing(world: World) -> None:
+    """The commit lands after the clean-up has looked."""
+    agent = world.start([world.others.append(DAY1, 1, 2)])
+    world.go(agent, "answer", Luck.SLOW)
+    world.kill(agent)
+    world.go(world.clean_up())
+    world.deliver(world.on_its_way[0])
+    world.check()
+
+
+def woken_while_fenced(world: World) -> None:
+    """A run that stood still goes on just when the clean-up has found it dead."""
+    agent = world.start([world.others.append(DAY1, 1, 2)])
+    world.go(agent, "move")
+    world.wait(5, heard=False)
+    cleaner = world.clean_up()
+    world.go(cleaner, "take")
+    world.go(agent, "answer", Luck.SLOW)
+    world.go(cleaner)
+    for request in list(world.on_its_way):
+        world.deliver(request)
+    world.check()
+
+
+def conflicts_with_itself(world: World) -> None:
+    """A catalog carries the commit out and loses its answer; the client sends it again, and it lost a race: with
+    itself. So Iceberg tries again, on top of it."""
+    world.go(world.start([world.others.append(DAY1, 1, 2)]), luck=Luck.REPEATED)
+
+
+def conflicts_with_itself_and_a_delete_follows(world: World) -> None:
+    """Iceberg's own validation comes first, and meets somebody's delete."""
+    agent = world.start([world.others.append(DAY1, 1, 2)])
+    world.go(agent, "again", Luck.REPEATED)
+    world.others.delete_equal(DAY1, 7)
+    world.go(agent)
+
+
+def conflicts_with_itself_and_the_judged_head_expires(world: World) -> None:
+    """Iceberg's own validation comes first, and does not know the snapshot any more that it should begin with."""
+    agent = world.start([world.others.append(DAY1, 1, 2)])
+    world.go(agent, "again", Luck.REPEATED)
+    world.others.append(DAY2, 1)
+    world.catalog.expire(1)
+    world.go(agent)
+
+
+def conflicts_with_itself_at_last(world: World) -> None:
+    """Iceberg has no try left, and asks nobody."""
+    world.go(world.start([world.others.append(DAY1, 1, 2)]), luck=Luck.REPEATED_LAST)
+
+
+def sent_again_and_not_allowed_any_more(world: World) -> None:
+    """The first time it was; Iceberg asks nobody."""
+    world.go(world.start([world.others.append(DAY1, 1, 2)]), luck=Luck.NOT_ANY_MORE)
+
+
+def on_its_way_and_not_allowed_any_more(world: World) -> None:
+    """A gateway has sent the client away while the server works on the commit; the client comes again, and is not
+    allowed to. Then the server is done."""
+    world.go(world.start([world.others.append(DAY1, 1, 2)]), luck=Luck.STUCK_AND_NOT_ANY_MORE)
+    for request in world.on_its_way:
+        world.deliver(request)
+    world.check()
+
+
+def conflicts_with_itself_and_the_catalog_is_away(world: World) -> None:
+    """Iceberg cannot read the table for its next try."""
+    world.go(world.start([world.others.append(DAY1, 1, 2)]), luck=Luck.AWAY)
+
+
+def outputs_vanish(world: World) -> None:
+    """A resumed run finds all its files; then somebody removes what no snapshot refers to."""
+    agent = world.start([world.others.append(DAY1, 1, 2)])
+    world.go(agent, "move")
+    world.kill(agent)
+    second = world.resume(world.runs()[0])
+    world.go(second, "take")
+    for _ in range(3):
+        world.go(second, "refresh")
+    world.catalog.remove_orphans(timedelta())
+    world.go(second)
+
+
+def an_older_delete_is_back(world: World) -> None:
+    """A delete was taken back before the pin, and is the head again before the commit: news, but older than the pin."""
+    others = world.others
+    others.append(DAY1, 3)
+    file = others.append(DAY1, 1, 2)
+    others.delete_equal(DAY1, 1)
+    others.point_to(0, ancestors=True)
+    others.append(DAY1, 5)
+    agent = world.start([file])
+    world.go(agent, "write")
+    others.point_to(0, ancestors=False)
+    world.go(agent)
+
+
+def an_input_was_picked_again(world: World) -> None:
+    """Rolled back, then picked: the same file is newer than a delete that came in between."""
+    others = world.others
+    others.append(DAY1, 3)
+    file = others.append(DAY1, 1, 2)
+    agent = world.start([file])
+    world.go(agent, "write")
+    others.point_to(0, ancestors=True)
+    others.delete_equal(DAY1, 1)
+    assert others.pick(0)
+    others.delete_equal(DAY1, 2)
+    world.go(agent)
+
+
+def an_input_was_picked_again_and_has_other_ids(world: World) -> None:
+    """Rolled back, then picked: rows have other ids than were written."""
+    others = world.others
+    world.catalog.upgrade()
+    others.append(DAY1, 3)
+    file = others.append(DAY1, 1, 2)
+    agent = world.start([file])
+    world.go(agent, "write")
+    others.point_to(0, ancestors=True)
+    others.append(DAY2, 4)
+    assert others.pick(0)
+    world.check()
+    world.go(agent)
+
+
+def the_key_column_is_dropped(world: World) -> None:
+    """New files lack the column; a writer that has not heard of it deletes by it."""
+    world.others.append(DAY1, 3)
+    agent = world.start([world.others.append(DAY1, 1, 2)])
+    world.catalog.drop_column()
+    world.go(agent, "write")
+    world.others.delete_equal(DAY1, 1, old=True)
+    world.go(agent)
+
+
+def rows_get_ids(world: World) -> None:
+    """An append after an upgrade gives ids to all rows, just before a commit of files without any."""
+    file = world.others.append(DAY1, 1, 2)
+    world.catalog.upgrade()
+    agent = world.start([file])
+    world.go(agent, "send")
+    world.others.append(DAY2, 1)
+    world.check()
+    world.go(agent)
+
+
+def upgraded_and_rows_get_ids(world: World) -> None:
+    """The same, with the upgrade in between, too."""
+    agent = world.start([world.others.append(DAY1, 1, 2)])
+    world.go(agent, "send")
+    world.catalog.upgrade()
+    world.others.append(DAY2, 1)
+    world.check()
+    world.go(agent)
+
+
+def landed_and_expired(world: World) -> None:
+    """A commit that is called refused has landed, and its snapshot has expired; its files are live."""
+    agent = world.start([world.others.append(DAY1, 1, 2)])
+    world.go(agent, "again", Luck.REPEATED)
+    world.others.append(DAY2, 1)
+    world.catalog.expire(1)
+    world.go(agent)
+    world.go(world.clean_up())
+
+
+def asleep_before_the_commit(world: World) -> None:
+    """A process stands still until its commit is given up and its files are deleted. Then somebody takes the commit
+    back because of which it was given up, and it wakes."""
+    other = world.others.append(DAY2, 1, 2)
+    agent = world.start([world.others.append(DAY1, 1, 2)])
+    world.go(agent, "send")
+    head = world.others.head.id
+    world.others.delete_row(other)
+    world.wait(40, heard=False)
+    world.go(world.clean_up())
+    world.others.point(head)
+    world.go(agent)
+
+
+def not_bound(patch: pytest.MonkeyPatch) -> None:
+    """The commit is not bound to the head at which it was judged."""
+    patch.setattr(replace._BoundToHead, "validate", lambda self, snapshots: True)
+
+
+def late_anyway(patch: pytest.MonkeyPatch) -> None:
+    """Late groups are committed whether or not an old file remains."""
+    patch.setattr(protocol, "_safely_late", lambda view, pinned, late: (list(late), []))
+
+
+def _remember_the_pin(patch: pytest.MonkeyPatch) -> None:
+    def remembering(table: Any, staging: Any, batch: Any, groups: Sequence[ProvenGroup], *more: Any) -> Any:
+        STAGE.world.current.pinned = batch.pinned_snapshot, frozenset(path for g in groups for path in g.paths)
+        return protocol.commit(table, staging, batch, groups, *more, sleep=sleep)
+
+    patch.setattr(rounds, "commit", remembering)
+
+
+def dangling_at_the_pin(patch: pytest.MonkeyPatch) -> None:
+    """Which deletes go is judged at the pin, for all that was planned."""
+
+    def at_the_pin(table: Any, view: HeadView, inputs: frozenset[str], *, keep_after: int | None) -> Any:
+        pin, planned = STAGE.world.current.pinned
+        if table.has_snapshot(pin):
+            view, inputs = table.view_of(table.snapshot(pin), planned), planned
+        return REAL_DANGLING(table, view, inputs, keep_after=keep_after)
+
+    _remember_the_pin(patch)
+    patch.setattr(protocol, "_dangling", at_the_pin)
+
+
+def left_to_iceberg(patch: pytest.MonkeyPatch) -> None:
+    """Deletes that came meanwhile are left to Iceberg's own validation."""
+
+    def judged(view: HeadView, groups: Sequence[ProvenGroup], pin: ReadPoint) -> list[tuple[ProvenGroup, Verdict]]:
+        verdicts = REAL_JUDGE_GROUPS(view, groups, pin)
+        late = Verdict(answer=Answer.ONLY_NEW_EQUALITY_DELETES)
+        return [(group, late if verdict.answer is Answer.REPLAN else verdict) for group, verdict in verdicts]
+
+    patch.setattr(protocol, "judge_groups", judged)
+
+
+def hasty_clean_up(patch: pytest.MonkeyPatch) -> None:
+    """The clean-up does not ask what became of the last commit."""
+    patch.setattr(cleanup, "_final_fates", lambda *given: [])
+
+
+def taken_as_it_is(patch: pytest.MonkeyPatch) -> None:
+    """A run is taken whatever became of it since it was looked at."""
+    take = SqlStore.take
+
+    def anyway(self: SqlStore, record: RunRecord, owner: Owner, *, to: Status) -> Claim:
+        now = self.run(record.run_id)
+        assert now is not None
+        return take(self, now, owner, to=to)
+
+    patch.setattr(SqlStore, "take", anyway)
+
+
+def cleaned_up_by_iceberg(patch: pytest.MonkeyPatch) -> None:
+    """Iceberg deletes what a commit has written that it takes for failed."""
+    patch.setattr(protocol, "UnusedFiles", lambda java, rewrite: None)
+
+
+def cleaned_up_and_told(patch: pytest.MonkeyPatch) -> None:
+    """The same, and a commit that meets itself is told to Iceberg as one that lost a race."""
+    cleaned_up_by_iceberg(patch)
+    validate = replace._BoundToHead.validate
+
+    def told(self: replace._BoundToHead, snapshots: Any) -> bool:
+        try:
+            return validate(self, snapshots)
+        except replace._MetItself:
+            self.met_itself = False
+            return False
+
+    patch.setattr(replace._BoundToHead, "validate", told)
+
+
+def not_looked_for(patch: pytest.MonkeyPatch) -> None:
+    """New files are committed whether or not they are there."""
+    patch.setattr(protocol, "_vanished", lambda table, batch, attempt: {})
+
+
+def late_whatever_is_new(patch: pytest.MonkeyPatch) -> None:
+    """All new equality deletes count as late ones."""
+    patch.setattr(judge, "_why_not_late", lambda news, pin: None)
+
+
+def the_same_by_name(patch: pytest.MonkeyPatch) -> None:
+    """An input counts as the same if its name is."""
+
+    def judged(view: HeadView, groups: Sequence[ProvenGroup], pin: ReadPoint) -> list[tuple[ProvenGroup, Verdict]]:
+        now = {f.path: (f.sequence_number, f.first_row_id) for f in view.files}
+
+        def as_now(then: InputAtPin) -> InputAtPin:
+            number, first = now.get(then.path, (then.sequence_number, then.first_row_id))
+            return dataclasses.replace(then, sequence_number=number, first_row_id=first)
+
+        verdicts = REAL_JUDGE_GROUPS(
+            view, [dataclasses.replace(g, inputs=[as_now(i) for i in g.inputs]) for g in groups], pin
+        )
+        return [(group, verdict) for group, (_, verdict) in zip(groups, verdicts, strict=True)]
+
+    patch.setattr(protocol, "judge_groups", judged)
+
+
+def late_and_the_same_by_name(patch: pytest.MonkeyPatch) -> None:
+    """Both of it."""
+    late_whatever_is_new(patch)
+    the_same_by_name(patch)
+
+
+def bound_whatever_ids(patch: pytest.MonkeyPatch) -> None:
+    """The binding asks only what kind of commits came in between."""
+
+    def validate(self: Any, snapshots: Any) -> bool:
+        history = snapshots.iterator()
+        while history.hasNext():
+            snapshot = history.next()
+            if snapshot.snapshotId() == self._view.snapshot_id or snapshot.operation() != "append":
+                return bool(snapshot.snapshotId() == self._view.snapshot_id)
+        return False
+
+    patch.setattr(replace._BoundToHead, "validate", validate)
+
+
+def as_far_as_is_known(patch: pytest.MonkeyPatch) -> None:
+    """What is not found in the part of the history that has not expired counts as not there."""
+    history = replace._history
+
+    def known(table: Any, branch: str) -> Iterator[Any]:
+        with suppress(replace.HistoryCut):
+            yield from history(table, branch)
+
+    patch.setattr(replace, "_history", known)
+
+
+def whenever_it_may_be(patch: pytest.MonkeyPatch) -> None:
+    """A commit is tried however long ago it was recorded."""
+    bind: Any = replace._BoundToHead.__init__
+
+    def bound(self: Any, *given: Any) -> None:
+        bind(self, *given[:-1], lambda: True)
+
+    patch.setattr(replace._BoundToHead, "__init__", bound)
+
+
+def forgotten_once_refused(patch: pytest.MonkeyPatch) -> None:
+    """A commit that is not allowed counts as one that will never land."""
+    patch.setattr(rounds.Work, "unanswered", rounds.Work.refused)
+
+
+Unprotected = Callable[[pytest.MonkeyPatch], None]
+Danger = Callable[[World], None]
+DANGERS: list[tuple[Unprotected, Danger]] = [
+    (not_bound, converted_after_the_judgement),
+    (late_anyway, deleted_and_appended),
+    (dangling_at_the_pin, one_group_falls_out),
+    (left_to_iceberg, converted_before_the_judgement),
+    (hasty_clean_up, killed_while_committing),
+    (taken_as_it_is, woken_while_fenced),
+    (cleaned_up_and_told, conflicts_with_itself),
+    (cleaned_up_by_iceberg, conflicts_with_itself_and_a_delete_follows),
+    (cleaned_up_by_iceberg, conflicts_with_itself_and_the_judged_head_expires),
+    (cleaned_up_by_iceberg, conflicts_with_itself_and_the_catalog_is_away),
+    (cleaned_up_by_iceberg, conflicts_with_itself_at_last),
+    (cleaned_up_by_iceberg, sent_again_and_not_allowed_any_more),
+    (not_looked_for, outputs_vanish),
+    (late_whatever_is_new, an_older_delete_is_back),
+    (late_whatever_is_new, the_key_column_is_dropped),
+    (late_and_the_same_by_name, an_input_was_picked_again),
+    (the_same_by_name, an_input_was_picked_again_and_has_other_ids),
+    (bound_whatever_ids, rows_get_ids),
+    (bound_whatever_ids, upgraded_and_rows_get_ids),
+    (as_far_as_is_known, landed_and_expired),
+    (whenever_it_may_be, asleep_before_the_commit),
+    (forgotten_once_refused, on_its_way_and_not_allowed_any_more),
+]
+HARM = r"lost|back|not on storage|another row id"
+
+
+def _name(function: Callable[..., object]) -> str:
+    return function.__name__
+
+
+@pytest.mark.parametrize("danger", [danger for _, danger in DANGERS], ids=_name)
+def test_a_danger_is_averted(world: World, danger: Danger) -> None:
+    danger(world)
+    world.end()
+
+
+@pytest.mark.parametrize(("unprotected", "danger"), DANGERS, ids=_name)
+def test_a_danger_is_real(
+    world: World, unprotected: Unprotected, danger: Danger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unprotected(monkeypatch)
+    with pytest.raises(Violation, match=HARM):
+        danger(world)
+
+
+def new_keys_all_the_time(world: World) -> Agent:
+    """As Flink writes: a delete of each new key, too. Statistics tell that it reaches none of the inputs."""
+    agent = world.start([world.others.append(DAY1, 1, 2)])
+    while not agent.ended:
+        world.go(agent, "refresh")
+        world.others.upsert_growing(DAY1)
+    return agent
+
+
+def test_new_keys_do_not_starve_a_run(world: World) -> None:
+    new_keys_all_the_time(world)
+    assert world.runs()[0].status is Status.COMMITTED
+
+
+def test_new_keys_would_starve_a_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were it not that Iceberg, which asks no statistics, looks only at what came after the judgement."""
+    from_the_head = model_table.Rewrite.validateFromSnapshot
+
+    def from_the_pin(self: model_table.Rewrite, snapshot_id: int) -> model_table.Rewrite:
+        return from_the_head(self, STAGE.world.current.pinned[0])
+
+    _remember_the_pin(monkeypatch)
+    monkeypatch.setattr(model_table.Rewrite, "validateFromSnapshot", from_the_pin)
+    new_keys_all_the_time(world)
+    assert world.runs()[0].status is Status.FAILED
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("unprotected", dict(DANGERS), ids=_name)
+def test_the_search_finds_what_is_unprotected(unprotected: Unprotected, monkeypatch: pytest.MonkeyPatch) -> None:
+    unprotected(monkeypatch)
+    with pytest.raises(Violation):
+        search(500)
