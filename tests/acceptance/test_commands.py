@@ -5,9 +5,15 @@ import pty
 import select
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from icepact import Compactor
 from tests.acceptance.conftest import BIN, Run
+
+
+def without_clock(plan: dict[str, Any]) -> dict[str, Any]:
+    """A plan without what changes while nobody writes: how often files came lately."""
+    return {**plan, "steps": [{**step, "features": None} for step in plan["steps"]]}
 
 
 def test_a_table_from_health_to_rollback(icepact: Run, shell: Run, warehouse: Path) -> None:
@@ -36,7 +42,7 @@ def test_a_table_from_health_to_rollback(icepact: Run, shell: Run, warehouse: Pa
     assert plan.json["left_out"] == []
 
     dry = shell("compact", "db.events", "--dry-run", "--json", *there)
-    assert dry.json == plan.json
+    assert without_clock(dry.json) == without_clock(plan.json)
 
     done = icepact("compact", "db.events", "--json", *there)
     assert (done.code, done.err) == (0, "")
