@@ -101,7 +101,9 @@ def _own_numbers(pin: PinnedSnapshot, policy: Policy) -> list[int]:
 def _seen_at(pin: PinnedSnapshot, policy: Policy) -> Mapping[datetime, int]:
     """Sequence numbers up to which complete runs by this same policy had seen the table, by the moment of the snapshot
     that they planned from: the same that is kept of each partition group that they rewrote."""
-    pinned = sorted(run.pinned_sequence_number for run in pin.last_runs if run.layout == policy.fingerprint)
+    known = {number for number, _ in pin.moments}  # of one that has expired, an older one would tell the moment
+    ours = {run.pinned_sequence_number for run in pin.last_runs if run.layout == policy.fingerprint}
+    pinned = sorted(ours & known)
     moments = _moments(pin, np.array(pinned, np.int64))
     return {moment: number for moment, number in zip(moments, pinned, strict=True) if moment is not None}
 

@@ -138,9 +138,10 @@ class _Execution:
                 done, _ = wait(running, timeout=_SECONDS_BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
                 yield Waiting()
                 self._take_early_results()
+                yield from self._drain()
                 for future in done:
                     waiting.extendleft(self._finish(future, running.pop(future)))
-                yield from self._drain()
+                    yield from self._drain()
         except BaseException:  # interrupted: the jobs must not go on writing behind our back
             pool.shutdown(wait=False, cancel_futures=True)
             self._staging.cancel()

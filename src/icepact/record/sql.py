@@ -1,6 +1,7 @@
 """The store in a database: SQLite in memory or in a file, PostgreSQL."""
 
 import json
+import logging
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -29,6 +30,8 @@ _ENDED = [status.value for status in Status if not status.open]
 _OPEN = [status.value for status in Status if status.open]
 _RUN_COLUMNS = [column for column in RUNS.c if column.name != "plan"]
 _LEAN_COLUMNS = [column for column in _RUN_COLUMNS if column.name != "outcome"]
+
+_log = logging.getLogger("icepact")
 
 
 class SqlStore(SqlStats):
@@ -391,6 +394,17 @@ def _lease(row: Mapping[Any, Any]) -> Lease:
     return Lease(**{**{name: row[name] for name in Lease.__slots__}, "owner": owner})
 
 
+def _outcome(row: Mapping[Any, Any]) -> Outcome | None:
+    """The outcome of a run; `None` if there is none, or if it is of a later version that this one cannot read."""
+    if not row.get("outcome"):
+        return None
+    try:
+        return Outcome.from_json(row["outcome"])
+    except ValueError:
+        _log.warning("the outcome of run %s cannot be read: a later version may have written it", row["run_id"])
+        return None
+
+
 def _record(row: Mapping[Any, Any]) -> RunRecord:
     return RunRecord(
         run_id=row["run_id"],
@@ -400,7 +414,7 @@ def _record(row: Mapping[Any, Any]) -> RunRecord:
         status=Status(row["status"]),
         started_at=row["started_at"],
         finished_at=row["finished_at"],
-        outcome=Outcome.from_json(row["outcome"]) if row.get("outcome") else None,
+        outcome=_outcome(row),
         uuid=row["uuid"],
         owner=_owner(row["owner"]),
         epoch=row["epoch"],

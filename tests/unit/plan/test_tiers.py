@@ -268,3 +268,22 @@ def test_a_partition_group_stays_compacted_until_something_is_written(
     [found] = assess(file_stats_of(table), policy, last_compacted=last_compacted).partition_groups
     assert found.unchanged_since == 99
     assert found.compacted_last is same
+
+
+def test_a_run_whose_pin_has_expired_has_not_seen_more_than_an_older_snapshot_that_stayed() -> None:
+    """A tag keeps snapshot 1, on which a partition was rewritten; what came to it by 3 was not, and 4 has expired."""
+    policy = make_policy(strategy="time-series")
+    runs = [
+        LastRun(
+            layout=policy.fingerprint, snapshot_id=99, own_sequence_numbers=frozenset({7}), pinned_sequence_number=6
+        ),
+        LastRun(
+            layout=policy.fingerprint, snapshot_id=98, own_sequence_numbers=frozenset({5}), pinned_sequence_number=4
+        ),
+    ]
+    committed = {number: NOW - (9 - number) * HOUR for number in (1, 6, 7)}
+    files = [data_file("small", MB, partition=("2025-12-30",), sequence_number=3)]
+    table = replace(state(files, committed=committed), last_runs=runs)
+    last_compacted = {"day=2025-12-30": {"minor": committed[1]}}
+    [found] = assess(file_stats_of(table), policy, last_compacted=last_compacted).partition_groups
+    assert not found.compacted_last

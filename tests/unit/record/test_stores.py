@@ -76,6 +76,24 @@ def ids(store: RecordStore, **asked: Any) -> list[str]:
     return [record.run_id for record in store.runs(**{"catalog": "local", **asked})]
 
 
+def test_an_outcome_of_a_later_version_does_not_hide_the_history(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SqlStore.in_file(tmp_path / "icepact.db")
+    for run_id in ("r1", "r2"):
+        store.finish(store.begin(run_record(run_id)), run_outcome(run_id))
+    store.close()
+    with closing(sqlite3.connect(tmp_path / "icepact.db")) as file:
+        file.execute(
+            "UPDATE runs SET outcome = replace(outcome, '\"table\"', '\"of another kind\"') WHERE run_id = 'r1'"
+        )
+        file.commit()
+    again = SqlStore.in_file(tmp_path / "icepact.db")
+    assert {run.run_id: run.outcome is None for run in again.runs(catalog="local")} == {"r1": True, "r2": False}
+    again.close()
+    assert "the outcome of run r1 cannot be read" in caplog.text
+
+
 def test_an_empty_store_has_no_runs(store: RecordStore) -> None:
     assert store.runs(catalog="local") == []
     assert store.runs(catalog="local", table="db.events") == []

@@ -62,7 +62,7 @@ class AssembleRewriter:
         self._spark = staging.table.session.sparkContext
         self._shared: Any = None
         self._reports: Any = self._spark.accumulator([], ReportAccumulator(self._on_reports))
-        speculation = staging.table.session.conf.get("spark.speculation", "false")  # `getConf` asks for every setting
+        speculation = self._spark._conf.get("spark.speculation", "false")  # `getConf` asks Java for every setting
         self.clean = str(speculation).lower() != "true"
         self._lanes = 1
         self._refusal = self._prepare()

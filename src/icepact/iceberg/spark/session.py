@@ -87,7 +87,7 @@ def check_session(session: SparkSession) -> None:
         raise Unsupported("Spark Connect sessions are not supported: pass a classic SparkSession")
     jvm = session.sparkContext._jvm
     assert jvm is not None
-    if EXTENSIONS not in str(session.conf.get("spark.sql.extensions", "")):
+    if EXTENSIONS not in str(session.sparkContext._conf.get("spark.sql.extensions", "")):
         raise BadInput(f"the Spark session lacks Iceberg: set spark.sql.extensions={EXTENSIONS} and add its runtime")
     try:
         version = str(jvm.org.apache.iceberg.IcebergBuild.version())
@@ -167,7 +167,8 @@ def _start_context(extra: Mapping[str, str], *, verbose: bool, short: bool) -> N
     if not verbose:  # both would tell at length when Java is killed, before whoever asks it next is told
         logging.getLogger().addFilter(_not_gateway_shutdown)
         vars(context._accumulatorServer)["handle_error"] = lambda *_: None
-    awaited = verbose or _ARCHIVES in settings["spark.driver.extraJavaOptions"]
+    alone = settings["spark.master"].startswith("local") and os.getpid() != 1  # whose end is the end of a container
+    awaited = verbose or not alone or _ARCHIVES in settings["spark.driver.extraJavaOptions"]
     atexit.register(_stop, process, awaited=awaited)
 
 
@@ -211,7 +212,8 @@ def end_java(*, at_once: bool = False) -> None:
 def _stop(process: subprocess.Popen[bytes], *, awaited: bool) -> None:
     """Let go of the JVM: when its input ends it stops Spark, removes its temporary files and ends by itself.
 
-    Nobody waits for that, which takes a second, unless it has something to say or to write until its end.
+    Nobody waits for that, which takes a second, unless it has something to say or to write until its end, a cluster
+    knows it, or nobody would be left to end it.
     """
     logging.getLogger().addFilter(_not_gateway_shutdown)
     if process.stdin is not None:
