@@ -241,6 +241,7 @@ def test_what_the_json_says_is_over_the_profile() -> None:
         (f"a: 1\n{SECRET}\nb: c\n", "lake.yaml:3: this is not YAML: "),
         (f"a: *{SECRET}", "lake.yaml:1: this is not YAML: "),
         ("defaults: {max_files: 2026-99-99}", "lake.yaml:1: this is not YAML that can be read"),
+        (f"defaults: {{enabled: !!bool {SECRET}}}", "lake.yaml:1: this is not YAML that can be read"),
         (f"- {SECRET}", "lake.yaml:1: this must be a mapping with keys such as profile, defaults, policies, rules"),
         (
             f"rule: {SECRET}",

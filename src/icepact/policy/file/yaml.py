@@ -40,8 +40,7 @@ class Document:
     file: str
     """The file's name, as the user gave it."""
     value: Any
-    node: yaml.Node | None
-    """`None` for an empty document."""
+    node: yaml.Node
 
     def line(self, path: Sequence[str | int] = ()) -> int:
         """The line of a key, or of what comes nearest to it."""
@@ -67,17 +66,21 @@ def read_documents(text: str, file: str) -> list[Document]:
     """Every document of a text, or one line that says where it is broken."""
     if _JSON.match(text):
         text = _as_yaml(text)
+    documents = []
     try:
-        nodes = list(yaml.compose_all(text, Loader=_Loader))
-        for node in nodes:
+        loader = _Loader(text)
+        while loader.check_node():
+            node = loader.get_node()
+            assert node is not None  # it was checked
             _refuse_doubled(node, file)
-        return [Document(file=file, value=_built(node), node=node) for node in nodes]
+            documents.append(Document(file=file, value=loader.construct_document(node), node=node))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = _QUOTED.sub("'...'", getattr(error, "problem", None) or "it is broken")
         raise BadInput(f"{file}:{mark.line + 1 if mark else 1}: this is not YAML: {problem}") from None
-    except (ValueError, RecursionError):
+    except (ValueError, LookupError, AttributeError, RecursionError):  # as `!!bool perhaps`
         raise BadInput(f"{file}:1: this is not YAML that can be read") from None
+    return documents
 
 
 def _as_yaml(text: str) -> str:
@@ -85,19 +88,11 @@ def _as_yaml(text: str) -> str:
     return _COMMENT.sub(lambda match: match[1] or "\n" * match[0].count("\n"), text).replace("\t", " ")
 
 
-def _built(node: yaml.Node | None) -> Any:
-    loader = _Loader("")
-    try:
-        return None if node is None else loader.construct_document(node)
-    finally:
-        loader.dispose()
+def _line(node: yaml.Node) -> int:
+    return node.start_mark.line + 1
 
 
-def _line(node: yaml.Node | None) -> int:
-    return 1 if node is None else node.start_mark.line + 1
-
-
-def _below(node: yaml.Node | None) -> Iterator[tuple[str | int, int, yaml.Node]]:
+def _below(node: yaml.Node) -> Iterator[tuple[str | int, int, yaml.Node]]:
     """What is directly in a node: key, line of the key, and the node."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
@@ -107,10 +102,10 @@ def _below(node: yaml.Node | None) -> Iterator[tuple[str | int, int, yaml.Node]]
             yield index, _line(item), item
 
 
-def _refuse_doubled(root: yaml.Node | None, file: str) -> None:
+def _refuse_doubled(root: yaml.Node, file: str) -> None:
     """YAML takes the last of two equal keys silently."""
     seen: set[int] = set()
-    left: list[tuple[tuple[str | int, ...], yaml.Node | None]] = [((), root)]
+    left: list[tuple[tuple[str | int, ...], yaml.Node]] = [((), root)]
     while left:
         path, node = left.pop()
         if id(node) in seen:
