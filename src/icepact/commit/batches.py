@@ -64,31 +64,24 @@ class Journal(Protocol):
 
     def now(self) -> datetime:
         """The time, by a clock that whoever looks at the attempt later goes by, too."""
-        ...
 
     def judged(self) -> None:
         """Groups were compared with the head."""
-        ...
 
     def attempting(self, attempt: Attempt) -> None:
         """A commit is about to be attempted. Raises if this process must not commit any more."""
-        ...
 
     def refused(self) -> None:
         """The last attempt certainly did not land, and never will."""
-        ...
 
     def unanswered(self) -> None:
         """Nobody knows what became of the last attempt: it stays on record."""
-        ...
 
     def landed(self, landed: CommittedBatch) -> None:
         """The last attempt is in the table, or one before it that was not answered."""
-        ...
 
     def broken(self, why: str) -> None:
         """The last attempt is in the table and did something else than it should; it is rolled back next."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

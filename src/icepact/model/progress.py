@@ -40,11 +40,9 @@ class Progress(Protocol):
 
     def advance(self, done: UnitDone) -> None:
         """Called from the run's own thread."""
-        ...
 
     def step(self, name: str) -> None:
         """The run has come to a named step; see `STEPS`."""
-        ...
 
 
 class Silent:

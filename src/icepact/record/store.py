@@ -14,11 +14,9 @@ class RunStore(Protocol):
 
     def begin(self, record: RunRecord, plan: bytes = b"") -> Claim:
         """Record the intent, before the first byte is written."""
-        ...
 
     def take(self, record: RunRecord, owner: Owner, *, to: Status) -> Claim:
         """Take a run over from whoever had it; RunLost if it is not as the record says any more."""
-        ...
 
     def move(
         self,
@@ -33,22 +31,18 @@ class RunStore(Protocol):
         `attempts` are all whose end is not known, and `landed` all commits of the run, from now on; `None` leaves them
         as they are.
         """
-        ...
 
     def finish(
         self, claim: Claim, outcome: Outcome, *, landed: Sequence[CommittedBatch] = (), attempts: Sequence[Attempt] = ()
     ) -> None:
         """Record how a run ended, with all its commits, and the attempts whose end nobody knows; RunLost if somebody
         took it over."""
-        ...
 
     def reconciled(self, record: RunRecord, *, attempts: Sequence[Attempt], landed: Sequence[CommittedBatch]) -> None:
         """Record the fate of attempts of a run that has ended; RunLost if it is not as the record says any more."""
-        ...
 
     def run(self, run_id: str) -> RunRecord | None:
         """One run; `None` if there is none of that id."""
-        ...
 
     def runs(
         self,
@@ -62,39 +56,30 @@ class RunStore(Protocol):
     ) -> Sequence[RunRecord]:
         """The newest runs on a catalog, or on one of its tables; newest first, and without outcomes if nobody needs
         them. `worked_only` leaves out those that go on, or had nothing to do."""
-        ...
 
     def recent(self, *, catalog: str, since: datetime) -> Sequence[RunRecord]:
         """Runs on a catalog that ended since a moment, or began since then and are still open; newest first."""
-        ...
 
     def plan(self, run_id: str) -> bytes:
         """What a run began with; empty if it is not kept any more."""
-        ...
 
     def ask_to_cancel(self, run_id: str) -> bool:
         """Ask whoever works on a run to stop; false if it has ended."""
-        ...
 
     def swept(self, run_id: str, at: datetime) -> None:
         """Remember that a run's folder was cleaned up."""
-        ...
 
     def rename_catalog(self, old: str, new: str, *, table: str, uuid: str) -> None:
         """Runs on a table, and what was forgotten about it, are recorded under another name of its catalog."""
-        ...
 
     def checkpoint(self, claim: Claim, units: Sequence[Checkpoint]) -> None:
         """Remember finished units; RunLost if somebody took the run over."""
-        ...
 
     def checkpoints(self, run_id: str) -> Sequence[Checkpoint]:
         """Finished units of a run."""
-        ...
 
     def forget(self, *, before: datetime) -> int:
         """Drop plans and checkpoints of runs that ended before a moment; returns of how many runs."""
-        ...
 
 
 class LeaseStore(Protocol):
@@ -102,26 +87,21 @@ class LeaseStore(Protocol):
 
     def now(self) -> datetime:
         """The time, by a clock that is the same for all who share the store."""
-        ...
 
     def acquire(self, key: str, run_id: str, owner: Owner, *, seconds: float, over: Lease | None = None) -> Lease:
         """Acquire the lease on a table, if nobody holds it or the lease has expired; TableBusy otherwise.
 
         `over` is a lease whose holder is known to be dead.
         """
-        ...
 
     def renew(self, lease: Lease, *, seconds: float) -> Lease | None:
         """Renew a lease; `None` if somebody else holds the table by now."""
-        ...
 
     def release(self, lease: Lease) -> None:
         """Release a lease; no error if somebody else holds the table by now."""
-        ...
 
     def lease(self, key: str) -> Lease | None:
         """The lease on a table, expired or not; `None` if nobody holds it."""
-        ...
 
 
 class FailureStore(Protocol):
@@ -129,15 +109,12 @@ class FailureStore(Protocol):
 
     def failed(self, uuid: str, failure: Failure) -> None:
         """A group of a table failed once more; the count that is given does not matter."""
-        ...
 
     def failures(self, uuid: str) -> Sequence[Failure]:
         """Groups of a table that failed, and whose failures are not forgotten."""
-        ...
 
     def forget_failures(self, uuid: str, signatures: Sequence[str] | None = None) -> int:
         """Forget failures: of these groups, or of all; returns how many."""
-        ...
 
 
 class StatsStore(Protocol):
@@ -145,14 +122,12 @@ class StatsStore(Protocol):
 
     def stats_by_manifest(self, paths: Sequence[str]) -> Mapping[str, bytes]:
         """Statistics of these manifests, as far as they are kept."""
-        ...
 
     def keep_manifest_stats(
         self, uuid: str, stats_by_manifest: Mapping[str, bytes], *, live: Collection[str], room: int
     ) -> None:
         """Keep statistics of manifests of a table. Those of manifests that are not `live` any more go a day later; if
         all that is kept needs more than `room` bytes, the oldest go."""
-        ...
 
 
 class ClockStore(Protocol):
@@ -161,19 +136,15 @@ class ClockStore(Protocol):
 
     def last_compacted(self, uuid: str, branch: str) -> Mapping[str, Mapping[str, datetime]]:
         """When each partition group of a table was last compacted, by tier."""
-        ...
 
     def mark_compacted(self, uuid: str, branch: str, tiers: Mapping[str, str], at: datetime) -> None:
         """Remember that partition groups were compacted, each by a tier."""
-        ...
 
     def forget_lessons(self, catalog: str, table: str) -> None:
         """From now on, only what later runs teach about a table counts."""
-        ...
 
     def lessons_since(self, catalog: str, table: str) -> datetime | None:
         """Since when what runs teach about a table counts; `None` if that was never forgotten."""
-        ...
 
 
 class RunsAndLeases(RunStore, LeaseStore, Protocol):

@@ -28,20 +28,16 @@ class ByteSink(Protocol):
     @property
     def position(self) -> int:
         """Bytes so far."""
-        ...
 
     @property
     def copies_server_side(self) -> bool:
         """True if large ranges are copied by the store itself, so that small appends between them hurt."""
-        ...
 
     def append(self, data: bytes | memoryview) -> None:
         """Add bytes."""
-        ...
 
     def copy(self, source: Any, offset: int, length: int) -> None:
         """Add a range of a source, of the kind that the sink's own storage opens."""
-        ...
 
 
 class ChunkToWrite(Protocol):
@@ -50,37 +46,30 @@ class ChunkToWrite(Protocol):
     @property
     def rows(self) -> int:
         """Rows it has values for."""
-        ...
 
     @property
     def chunk(self) -> Chunk:
         """Its description, as a footer has it."""
-        ...
 
     @property
     def ranges(self) -> list[Range]:
         """Its bytes, in order."""
-        ...
 
     @property
     def statistics(self) -> Fields:
         """Statistics of its values that hold for any reader."""
-        ...
 
     @property
     def pages(self) -> Fields | None:
         """Page locations, in the terms of its description."""
-        ...
 
     @property
     def page_statistics(self) -> bytes | None:
         """Statistics per page."""
-        ...
 
     @property
     def bloom(self) -> bytes | memoryview | None:
         """Its bloom filter with its header."""
-        ...
 
 
 @dataclass(slots=True)

@@ -27,20 +27,16 @@ class ByteSource(Protocol):
     @property
     def path(self) -> str:
         """Where they are stored; empty if nowhere."""
-        ...
 
     @property
     def size(self) -> int:
         """Bytes in all."""
-        ...
 
     def read(self, offset: int, length: int) -> bytes | memoryview:
         """Exactly these bytes."""
-        ...
 
     def tail(self, length: int) -> bytes | memoryview:
         """The last bytes; all there are if they are fewer."""
-        ...
 
 
 class MemorySource:

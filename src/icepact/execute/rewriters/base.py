@@ -61,23 +61,18 @@ class Rewriter(Protocol):
     @property
     def clean(self) -> bool:
         """False if an attempt may have died while writing."""
-        ...
 
     def close(self) -> None:
         """Called once, after the last unit."""
-        ...
 
     def batches(self, tasks: Sequence[Task]) -> Sequence[Sequence[Task]]:
         """Which tasks are handed over together: one Spark job each."""
-        ...
 
     def at_once(self, tasks: Sequence[Task], policy: Policy) -> int:
         """How many Spark tasks the job of these tasks has at the same time, at most."""
-        ...
 
     def rewrite(self, tasks: Sequence[Task], policy: Policy) -> Sequence[TaskResult]:
         """Write the surviving rows of each unit into new files; one result for each task, in order."""
-        ...
 
 
 def largest_output(unit: Unit, policy: Policy) -> int:
