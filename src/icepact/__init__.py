@@ -8,40 +8,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from icepact.economics.lessons import Lessons
-    from icepact.economics.report import Costs
-    from icepact.entrypoints.library import Compactor
-    from icepact.model.decision import TableDecisions
-    from icepact.model.fleet import Fleet, Round, Visit
-    from icepact.model.health import Health
-    from icepact.model.outcome import Outcome
-    from icepact.model.plan import Plan
-    from icepact.model.recovery import CleanupResult, VerifyResult
-    from icepact.model.run import RunRecord
-    from icepact.model.saved import SavedPlan
-    from icepact.model.status import Status
-    from icepact.policy.layers import Policies, Rule, TablePolicy
-
-__all__ = [
-    "CleanupResult",
-    "Compactor",
-    "Costs",
-    "Fleet",
-    "Health",
-    "Lessons",
-    "Outcome",
-    "Plan",
-    "Policies",
-    "Round",
-    "Rule",
-    "RunRecord",
-    "SavedPlan",
-    "Status",
-    "TableDecisions",
-    "TablePolicy",
-    "VerifyResult",
-    "Visit",
-]
+    from icepact.economics.lessons import Lessons as Lessons
+    from icepact.economics.report import Costs as Costs
+    from icepact.entrypoints.library import Compactor as Compactor
+    from icepact.model.decision import TableDecisions as TableDecisions
+    from icepact.model.fleet import Fleet as Fleet
+    from icepact.model.fleet import Round as Round
+    from icepact.model.fleet import Visit as Visit
+    from icepact.model.health import Health as Health
+    from icepact.model.outcome import Outcome as Outcome
+    from icepact.model.plan import Plan as Plan
+    from icepact.model.recovery import CleanupResult as CleanupResult
+    from icepact.model.recovery import VerifyResult as VerifyResult
+    from icepact.model.run import RunRecord as RunRecord
+    from icepact.model.saved import SavedPlan as SavedPlan
+    from icepact.model.status import Status as Status
+    from icepact.policy.layers import Policies as Policies
+    from icepact.policy.layers import Rule as Rule
+    from icepact.policy.layers import TablePolicy as TablePolicy
 
 _HOMES = {
     "CleanupResult": "model.recovery",
@@ -63,6 +47,7 @@ _HOMES = {
     "VerifyResult": "model.recovery",
     "Visit": "model.fleet",
 }
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,9 +1,9 @@
 """The library: `from icepact import Compactor`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from functools import wraps
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from icepact.app import Application
 from icepact.entrypoints.plan_files import load_plan, save_plan
@@ -15,18 +15,26 @@ from icepact.policy.options import Options, options
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from icepact.economics.lessons import Lessons
-    from icepact.economics.report import Costs
     from icepact.model.decision import TableDecisions
     from icepact.model.fleet import Fleet, Round, Visit
     from icepact.model.health import Health
     from icepact.model.outcome import Outcome
     from icepact.model.plan import Plan
-    from icepact.model.recovery import CleanupResult, VerifyResult
-    from icepact.model.run import RunRecord
-    from icepact.model.saved import SavedPlan
     from icepact.plan.strategies.table import SelectFiles
-    from icepact.policy.layers import Policies, Rule, TablePolicy
+    from icepact.policy.layers import Policies, TablePolicy
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _of_application(use_case: Callable[Concatenate[Application, P], R]) -> "Callable[Concatenate[Compactor, P], R]":
+    """A method of the compactor that is a use case of its application as it is."""
+
+    @wraps(use_case)
+    def method(self: "Compactor", /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return use_case(self.application, *args, **kwargs)
+
+    return method
 
 
 class Compactor:
@@ -35,6 +43,9 @@ class Compactor:
     With nothing given it works on the embedded catalog under `./icepact-warehouse`. Options of `plan` and
     `compact` have the names of the command line's, with underscores.
     """
+
+    application: Application
+    """What does the work: the catalog, the record store, and every use case."""
 
     def __init__(
         self,
@@ -51,7 +62,7 @@ class Compactor:
         verbose: bool = False,
         strategies: "Mapping[str, SelectFiles] | None" = None,
     ) -> None:
-        self._application = build_application(
+        self.application = build_application(
             spark=spark,
             catalog=catalog,
             catalog_uri=catalog_uri,
@@ -69,7 +80,7 @@ class Compactor:
     def of(cls, application: Application) -> "Compactor":
         """A compactor in front of an application that was made elsewhere."""
         compactor = cls.__new__(cls)
-        compactor._application = application
+        compactor.application = application
         return compactor
 
     # -- use --------------------------------------------------------------------------------------
@@ -92,42 +103,32 @@ class Compactor:
             snapshot_id=snapshot_id,
             priority_weights=priority_weights,
         )
-        return self._application.health(table, request)
+        return self.application.health(table, request)
 
     def plan(self, table: str, **given: Any) -> "Plan":
         """What would be rewritten, and why everything else is left alone; nothing is written."""
-        return self._application.plan(table, self._request(**given))
+        return self.application.plan(table, self._request(**given))
 
     def judge(self, table: str, **given: Any) -> "TableDecisions":
         """Which partitions are worth compacting, with gain and price; no file is listed, nothing is written."""
-        return self._application.decisions(table, self._request(**given))
+        return self.application.decisions(table, self._request(**given))
 
-    def apply(self, plan: "Plan | SavedPlan", *, progress: Progress | None = None) -> "Outcome":
-        """Carry out a plan. Of a saved one, groups with inputs that changed since are refused."""
-        return self._application.apply(plan, progress=progress)
-
-    def save_plan(self, plan: "Plan", path: str | PathLike[str]) -> None:
-        """Write a plan into a file, whole or not at all; one that is there already is overwritten."""
-        save_plan(plan, path)
-
-    def load_plan(self, path: str | PathLike[str]) -> "SavedPlan":
-        """A plan from a file, for `apply`."""
-        return load_plan(path)
+    apply = _of_application(Application.apply)
+    save_plan = staticmethod(save_plan)
+    load_plan = staticmethod(load_plan)
 
     def compact(self, table: str, *, progress: Progress | None = None, **given: Any) -> "Outcome":
         """Plan and carry out in one; a run on this table that died is carried on with first. If that left nothing to
         do, the answer is its outcome."""
-        return self._application.compact(table, self._request(**given), progress=progress)
+        return self.application.compact(table, self._request(**given), progress=progress)
 
     # -- policies ---------------------------------------------------------------------------------
 
     def policy(self, table: str, **given: Any) -> "TablePolicy":
         """What holds for a table, and where each value came from; nothing is written."""
-        return self._application.policy(table, self._request(**given))
+        return self.application.policy(table, self._request(**given))
 
-    def unmatched(self) -> "Sequence[Rule]":
-        """Rules of the policy file that match no table of the catalog."""
-        return self._application.unmatched()
+    unmatched = _of_application(Application.unmatched)
 
     # -- fleet ------------------------------------------------------------------------------------
 
@@ -146,7 +147,7 @@ class Compactor:
         `on_table` is called before each table is inspected, with its name and how many there are. Nothing is written.
         """
         budget = self._request(max_cost=max_cost, max_bytes=max_bytes, max_files=max_files)
-        return self._application.fleet(pattern, budget, by=by, on_table=on_table)
+        return self.application.fleet(pattern, budget, by=by, on_table=on_table)
 
     def fleet_run(
         self,
@@ -164,93 +165,51 @@ class Compactor:
         `fleet` is a ranking that was made before. `on_table` is called before each table, `on_visit` after it.
         """
         found = self.fleet(pattern, **budget) if fleet is None else fleet
-        return self._application.fleet_run(found, dry_run=dry_run, on_table=on_table, on_visit=on_visit)
+        return self.application.fleet_run(found, dry_run=dry_run, on_table=on_table, on_visit=on_visit)
 
     # -- runs -------------------------------------------------------------------------------------
 
-    def runs(self, table: str | None = None, *, limit: int = 100, open_only: bool = False) -> "Sequence[RunRecord]":
-        """Runs, newest first."""
-        return self._application.runs(table, limit=limit, open_only=open_only)
-
-    def why_dead(self, run: "RunRecord") -> str | None:
-        """Why nobody works on a run any more that has not ended; `None` if somebody may, or if it has ended."""
-        return self._application.why_dead(run)
-
-    def costs(self, table: str | None = None, *, limit: int = 100) -> "Sequence[Costs]":
-        """What the newest runs cost, next to what was predicted, for each table and method."""
-        return self._application.costs(table, limit=limit)
-
-    def resume(self, run_id: str, *, progress: Progress | None = None) -> "Outcome":
-        """Carry on with a run whose process died; finished units are not done again."""
-        return self._application.resume(run_id, progress=progress)
+    runs = _of_application(Application.runs)
+    why_dead = _of_application(Application.why_dead)
+    costs = _of_application(Application.costs)
+    resume = _of_application(Application.resume)
+    cancel = _of_application(Application.cancel)
+    cleanup = _of_application(Application.clean_up)
+    verify = _of_application(Application.verify)
+    rollback = _of_application(Application.roll_back)
+    learned = _of_application(Application.learned)
+    forget_lessons = _of_application(Application.forget_lessons)
+    unblock = _of_application(Application.unblock)
 
     def resume_dead(self, table: str, *, progress: Progress | None = None, **given: Any) -> "Outcome | None":
         """Carry on with the newest run on a table that died, if there is one, and the table is not left alone."""
-        return self._application.resume_dead(table, self._request(**given), progress=progress)
-
-    def cancel(self, run_id: str) -> str:
-        """Ask a run to stop; says what will happen."""
-        return self._application.cancel(run_id)
-
-    def cleanup(
-        self, table: str | None = None, *, delete: bool = False, task_timeout: timedelta | None = None
-    ) -> "Sequence[CleanupResult]":
-        """What dead runs left behind; it is deleted only if asked for."""
-        return self._application.clean_up(table, delete=delete, task_timeout=task_timeout)
-
-    def verify(self, table: str, run_id: str) -> "Sequence[VerifyResult]":
-        """Compare once more, for every commit of a run, what readers see before and after it."""
-        return self._application.verify(table, run_id)
-
-    def rollback(self, table: str, run_id: str) -> int:
-        """Go back to the snapshot before a run, if nothing else was committed since."""
-        return self._application.roll_back(table, run_id)
-
-    def learned(self, table: str) -> "Lessons":
-        """What earlier runs taught about a table, as strategy `auto` uses it; does not start Spark."""
-        return self._application.learned(table)
-
-    def forget_lessons(self, table: str) -> None:
-        """Forget what earlier runs taught about a table: `auto` begins anew with the analytic model."""
-        self._application.forget_lessons(table)
-
-    def unblock(self, table: str) -> int:
-        """Forget what failed on a table, and return how many failures that were: groups that were set aside are tried
-        again, and a pause or stop ends."""
-        return self._application.unblock(table)
+        return self.application.resume_dead(table, self._request(**given), progress=progress)
 
     # -- more -------------------------------------------------------------------------------------
 
-    def tables(self) -> list[str]:
-        """Every table of the catalog."""
-        return self._application.tables()
+    tables = _of_application(Application.tables)
 
     @property
     def absent(self) -> str | None:
         """Why there cannot be any tables: the embedded warehouse is not there. `None` if it is, or if the catalog is no
         embedded one."""
-        return self._application.absent
+        return self.application.absent
 
     @property
     def spark(self) -> "SparkSession":
         """The Spark session in use; started on first use."""
-        return self._application.spark
+        return self.application.spark
 
     @property
     def catalog(self) -> Catalog:
         """The catalog in use."""
-        return self._application.catalog
+        return self.application.catalog
 
     @property
     def policies(self) -> "Policies":
         """The rules of the policy file, and the options of the configuration."""
-        return self._application.policies
-
-    @property
-    def application(self) -> Application:
-        """What does the work: the catalog, the record store, and every use case."""
-        return self._application
+        return self.application.policies
 
     def _request(self, **given: Any) -> Options:
         """Options of a request, or one line that says what is wrong with them."""
-        return options(given, strategies=self._application.policies.strategies)
+        return options(given, strategies=self.application.policies.strategies)
