@@ -30,6 +30,10 @@ from icepact.policy.options import Options
         ("plan --where=--json --rewrite-all --json", "--json plan --where=--json --rewrite-all"),
         ("plan db.t -- --json --catalog x", "plan db.t -- --json --catalog x"),
         ("plan db.t --catalog", "--catalog plan db.t"),
+        ("fleet --max-cost 5 run --json db.*", "--json fleet run --max-cost 5 db.*"),
+        ("fleet --by run run", "fleet run --by run"),
+        ("fleet db.* run", "fleet db.* run"),
+        ("plan fleet run", "plan fleet run"),
         ("", ""),
     ],
 )
@@ -37,7 +41,11 @@ def test_global_options_go_to_the_front(words: str, hoisted: str) -> None:
     assert hoist(words.split()) == hoisted.split()
 
 
-@given(st.lists(st.sampled_from(["plan", "db.t", "--json", "--catalog", "x", "--where", "--max-files", "--", "-v"])))
+@given(
+    st.lists(
+        st.sampled_from(["plan", "fleet", "run", "--json", "--catalog", "x", "--where", "--max-files", "--", "-v"])
+    )
+)
 def test_nothing_is_lost_and_doing_it_twice_changes_nothing(words: list[str]) -> None:
     assume(words[-1:] != ["--catalog"])  # its value is missing: the parser's to refuse
     once = hoist(words)

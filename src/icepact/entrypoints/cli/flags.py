@@ -160,9 +160,12 @@ def properties_of(words: Sequence[str]) -> dict[str, str]:
 
 
 def hoist(arguments: Sequence[str]) -> list[str]:
-    """Move global options to the front, where the parser wants them, so that they may stand anywhere."""
+    """Move global options to the front, where the parser wants them, so that they may stand anywhere; and `run` to its
+    `fleet`, whatever is between them."""
     front: list[str] = []
     rest: list[str] = []
+    plain: list[int] = []
+    """Where in `rest` the words are that are no options, nor values of some."""
     words = list(arguments)
     while words:
         word = words.pop(0)
@@ -171,7 +174,11 @@ def hoist(arguments: Sequence[str]) -> list[str]:
             break
         takes_value = word in _GLOBAL_WITH_VALUE or word in _WITH_VALUE
         is_global = word in _GLOBAL_SWITCHES or word.split("=", 1)[0] in _GLOBAL_WITH_VALUE
+        if not word.startswith("-"):
+            plain.append(len(rest))
         (front if is_global else rest).extend([word, *(words[:1] if takes_value else [])])
         if takes_value:
             words = words[1:]
+    if [rest[at] for at in plain[:2]] == ["fleet", "run"]:
+        rest.insert(plain[0] + 1, rest.pop(plain[1]))
     return front + rest

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -36,43 +36,25 @@ app.add_typer(policy_app, name="policy")
 app.add_typer(fleet_app)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
     """What the global options ask for."""
 
-    catalog: str | None
-    catalog_uri: str | None
-    catalog_type: str | None
-    catalog_properties: Mapping[str, str]
-    warehouse: str | None
-    namespace: str | None
-    config: str | None
-    policy: str | None
     renderer: "Renderer"
-    verbose: bool
+    settings: Mapping[str, Any]
+    """What `build_application` is given."""
 
     @property
     def where(self) -> list[str]:
         """The flags by which another command finds the same tables; a URI may hold a secret, and is left out."""
-        named = {"catalog": self.catalog, "warehouse": self.warehouse, "config": self.config, "policy": self.policy}
-        return [word for name, value in named.items() if value for word in (f"--{name}", value)]
+        flags = {"--catalog": "catalog", "--warehouse": "warehouse", "--config": "config", "--policy": "policies"}
+        return [word for flag, name in flags.items() if self.settings[name] for word in (flag, self.settings[name])]
 
-    def application(self, *, short: bool = False) -> "Application":
-        """The application for this command; `short` for commands that end before Java's compiler pays off."""
+    def application(self, **more: Any) -> "Application":
+        """The application for this command; `short=True` for commands that end before Java's compiler pays off."""
         from icepact.entrypoints.wiring import build_application
 
-        return build_application(
-            catalog=self.catalog,
-            catalog_uri=self.catalog_uri,
-            catalog_type=self.catalog_type,
-            catalog_properties=self.catalog_properties,
-            warehouse=self.warehouse,
-            namespace=self.namespace,
-            config=self.config,
-            policies=self.policy,
-            verbose=self.verbose,
-            short=short,
-        )
+        return build_application(**{**self.settings, **more})
 
 
 def _version(asked: bool) -> None:
@@ -109,18 +91,18 @@ def main(
     from icepact.entrypoints.cli.render import Renderer
 
     del version  # shown before this is called
-    context.obj = Session(
-        catalog=catalog,
-        catalog_uri=catalog_uri,
-        catalog_type=catalog_type,
-        catalog_properties=properties_of(catalog_property or ()),
-        warehouse=warehouse,
-        namespace=namespace,
-        config=config,
-        policy=policy,
-        renderer=Renderer(as_json=as_json),
-        verbose=verbose,
-    )
+    settings = {
+        "catalog": catalog,
+        "catalog_uri": catalog_uri,
+        "catalog_type": catalog_type,
+        "catalog_properties": properties_of(catalog_property or ()),
+        "warehouse": warehouse,
+        "namespace": namespace,
+        "config": config,
+        "policies": policy,
+        "verbose": verbose,
+    }
+    context.obj = Session(renderer=Renderer(as_json=as_json), settings=settings)
 
 
 Table = Annotated[str | None, typer.Argument(help="Table, as in Spark SQL: db.table.", show_default=False)]

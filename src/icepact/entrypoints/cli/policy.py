@@ -1,6 +1,5 @@
 """`icepact policy`: what a policy file says, and what holds for a table."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,13 +27,13 @@ def check(
     from icepact.entrypoints.wiring import read_policies
 
     session: Session = context.obj
-    path = file or session.policy
+    path = file or session.settings["policies"]
     if path is None:
         raise BadInput("no policy file is given: write icepact policy check FILE")
     policies = read_policies(path)
     if tables:
         with session.renderer.working("listing tables"):
-            idle = replace(session, policy=path).application(short=True).unmatched()
+            idle = session.application(short=True, policies=path).unmatched()
     else:
         idle = ()
     session.renderer.policies(policies, idle)
