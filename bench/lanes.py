@@ -16,9 +16,8 @@ from icepact.economics.speeds import MOST_LANES
 from icepact.execute.assemble.kernel import assemble
 from icepact.execute.assemble.messages import InputFile, UnitWork
 from icepact.execute.deletes.cache import DeleteCache
-from icepact.execute.deletes.refs import DeleteRef
 from icepact.execute.storage.open import storage_for
-from icepact.model.files import DeleteKind
+from icepact.model.files import DeleteFile, DeleteKind
 
 FILES = 24
 ROWS = 420_000
@@ -69,19 +68,25 @@ def _unit(folder: Path) -> UnitWork:
     return UnitWork(unit_id="u", inputs=tuple(files), output=str(folder / "out"), max_file_size=2**40)
 
 
-def _deletes(path: Path, of: list[Path]) -> DeleteRef:
+def _deletes(path: Path, of: list[Path]) -> DeleteFile:
     """One file of position deletes for all inputs."""
     positions = list(range(0, ROWS, _EVERY))
     fields = [stored_field("file_path", pa.string(), 2147483546), stored_field("pos", pa.int64(), 2147483545)]
     columns = [[str(one) for one in of for _ in positions], positions * len(of)]
     table = pa.Table.from_arrays([pa.array(column) for column in columns], schema=pa.schema(fields))
     pq.write_table(table, path, store_schema=False)
-    return DeleteRef(
+    size = path.stat().st_size
+    return DeleteFile(
         path=str(path),
+        offset=None,
         kind=DeleteKind.POSITION,
-        format="parquet",
-        size=path.stat().st_size,
+        size=size,
         records=table.num_rows,
+        spec_id=0,
+        partition=(),
+        sequence_number=1,
+        referenced=None,
+        file_size=size,
     )
 
 
@@ -89,7 +94,7 @@ def _encoded(work: UnitWork, seconds: list[float]) -> bytes:
     """The output of a unit, which is gone afterwards; how long it took is added to the others."""
     storage = storage_for({})
 
-    def fetch(ref: DeleteRef) -> bytes:
+    def fetch(ref: DeleteFile) -> bytes:
         return Path(ref.path).read_bytes()
 
     started = time.monotonic()

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from icepact.execute.assemble.messages import Compared, InputFile, TaskContext, UnitReport, UnitWork, WriteSettings
 from icepact.execute.assemble.metrics import MetricsMode, metrics_columns
 from icepact.execute.assemble.task import run_units
-from icepact.execute.deletes.refs import DeleteRef
-from icepact.model.files import DeleteKind
+from icepact.model.files import DeleteFile, DeleteKind
 from icepact.model.schema import every_field
+from tests.support.states import delete_file
 
 ROW_ID, LAST_UPDATED = 2147483540, 2147483539
 COPY: Mapping[str, Any] = {"copy_floor": 1}
@@ -126,13 +126,13 @@ class Kernel:
         pq.write_table(table, path, **{"store_schema": False, **options})
         return path
 
-    def equality_delete(self, name: str, table: pa.Table) -> DeleteRef:
+    def equality_delete(self, name: str, table: pa.Table) -> DeleteFile:
         """A delete of all rows with one of these keys."""
         path = self.file(name, table)
         ids = tuple(int(described.metadata[b"PARQUET:field_id"]) for described in table.schema)
         return _delete(path, DeleteKind.EQUALITY, table.num_rows, ids)
 
-    def position_delete(self, name: str, of: Path, positions: Sequence[int]) -> DeleteRef:
+    def position_delete(self, name: str, of: Path, positions: Sequence[int]) -> DeleteFile:
         """A delete of some rows of a file."""
         where = stored(_FILE_PATH, "file_path", pa.string(), required=True)
         which = stored(_POSITION, "pos", pa.int64(), required=True)
@@ -158,7 +158,7 @@ class Kernel:
         return found
 
 
-def given(path: Path, *, deletes: Sequence[DeleteRef] = (), **more: Any) -> InputFile:
+def given(path: Path, *, deletes: Sequence[DeleteFile] = (), **more: Any) -> InputFile:
     """A file as a task is told of it."""
     told: dict[str, Any] = {"spec_id": 0, "partition": (), "sequence_number": 1, "first_row_id": None, **more}
     rows = told.pop("rows") if "rows" in told else pq.read_metadata(path).num_rows
@@ -171,6 +171,6 @@ def output(report: UnitReport) -> Path:
     return Path(written.path)
 
 
-def _delete(path: Path, kind: DeleteKind, records: int, ids: tuple[int, ...] = ()) -> DeleteRef:
+def _delete(path: Path, kind: DeleteKind, records: int, ids: tuple[int, ...] = ()) -> DeleteFile:
     size = path.stat().st_size
-    return DeleteRef(path=str(path), kind=kind, format="parquet", size=size, records=records, equality_ids=ids)
+    return delete_file(str(path), kind, size=size, file_size=size, records=records, equality_ids=ids)

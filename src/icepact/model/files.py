@@ -95,6 +95,9 @@ class DeleteFile(NamedTuple):
         """What tells two deletes apart: vectors share a file."""
         return self.path, self.offset
 
+    def __str__(self) -> str:
+        return self.path if self.offset is None else f"{self.path} at offset {self.offset}"
+
     def is_global(self, specs: "Mapping[int, PartitionSpec]") -> bool:
         """True if it applies to files of every spec and partition: an equality delete of an unpartitioned spec."""
         return self.kind is DeleteKind.EQUALITY and specs[self.spec_id].unpartitioned

@@ -26,13 +26,13 @@ class DeletedRows:
 
     def __init__(self, view: InputView, cache: DeleteCache) -> None:
         self._view = view
-        refs = view.file.deletes
-        by_position = [ref for ref in refs if ref.kind is not DeleteKind.EQUALITY]
-        by_key = [ref for ref in refs if ref.kind is DeleteKind.EQUALITY]
+        deletes = view.file.deletes
+        by_position = [delete for delete in deletes if delete.kind is not DeleteKind.EQUALITY]
+        by_key = [delete for delete in deletes if delete.kind is DeleteKind.EQUALITY]
         self._positions = cache.positions(by_position, view.file.path)
         self._key_sets: Sequence[KeySet] = ()
         if by_key:
-            ids = {i for ref in by_key for i in ref.equality_ids}
+            ids = {i for delete in by_key for i in delete.equality_ids}
             self._key_sets = cache.key_sets(by_key, view.context.types, {i: default_of(view, i) for i in ids})
 
     def keep(self, group: int) -> Mask | None:

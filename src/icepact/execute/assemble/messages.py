@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from icepact.execute.deletes.refs import DeleteRef
 from icepact.model.effort import NO_EFFORT, Effort
-from icepact.model.files import Partition
+from icepact.model.files import DeleteFile, Partition
 
 MOST_ROWS = 32 * 1024**2
 """Rows of a new row group, whatever is asked for: the writer cuts larger ones in two by itself."""
@@ -99,7 +98,7 @@ class InputFile:
     partition: Partition
     sequence_number: int
     first_row_id: int | None
-    deletes: tuple[DeleteRef, ...]
+    deletes: tuple[DeleteFile, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

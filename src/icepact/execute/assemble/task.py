@@ -13,11 +13,11 @@ from icepact.execute.assemble.kernel import assemble
 from icepact.execute.assemble.messages import TaskContext, UnitReport, UnitWork
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.deletes.errors import BrokenDelete, UnsupportedDelete
-from icepact.execute.deletes.refs import DeleteRef
 from icepact.execute.parquet.errors import Damaged
 from icepact.execute.storage.base import FileDamaged, FileMissing, Storage
 from icepact.execute.storage.open import storage_for
 from icepact.model.errors import TemporaryError
+from icepact.model.files import DeleteFile
 
 _lock = threading.Lock()
 _kept: tuple[str, Storage, DeleteCache] | None = None
@@ -80,17 +80,15 @@ class _Fetch:
         self._storage = storage
         self._inline = inline
 
-    def __call__(self, ref: DeleteRef) -> bytes | memoryview:
-        sent = self._inline.get(ref.key)
-        return sent if sent is not None else fetch(self._storage, ref)
+    def __call__(self, delete: DeleteFile) -> bytes | memoryview:
+        sent = self._inline.get(delete.key)
+        return sent if sent is not None else fetch(self._storage, delete)
 
 
-def fetch(storage: Storage, ref: DeleteRef) -> memoryview:
+def fetch(storage: Storage, delete: DeleteFile) -> memoryview:
     """A delete file, or the part of a Puffin file that holds one vector."""
-    source = storage.open(ref.path, ref.size)
+    source = storage.open(delete.path, delete.file_size)
     try:
-        if ref.offset is not None and ref.length is not None:
-            return source.read(ref.offset, ref.length)
-        return source.read(0, ref.size)
+        return source.read(delete.offset or 0, delete.size)
     finally:
         source.close()

@@ -16,9 +16,8 @@ from icepact.execute.deletes.errors import UnsupportedDelete
 from icepact.execute.deletes.files import Bytes
 from icepact.execute.deletes.kinds import Comparable, comparable
 from icepact.execute.deletes.positions import PositionIndex, deleted_positions, read_positions
-from icepact.execute.deletes.refs import DeleteRef
 from icepact.execute.deletes.vectors import decode_vector
-from icepact.model.files import DeleteKind
+from icepact.model.files import DeleteFile, DeleteKind
 
 DEFAULT_LIMIT = 512 * 1024**2
 """Bytes of decoded deletes that a process keeps."""
@@ -50,7 +49,7 @@ class DeleteCache:
     What was used longest ago is dropped when there are more than `limit` bytes.
     """
 
-    def __init__(self, fetch: Callable[[DeleteRef], Bytes], *, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(self, fetch: Callable[[DeleteFile], Bytes], *, limit: int = DEFAULT_LIMIT) -> None:
         self._fetch = fetch
         self._cache = _LruCache(limit)
 
@@ -59,30 +58,30 @@ class DeleteCache:
         """Bytes in the cache now, estimated."""
         return self._cache.nbytes
 
-    def positions(self, refs: Iterable[DeleteRef], data_path: str) -> NDArray[np.int64]:
+    def positions(self, deletes: Iterable[DeleteFile], data_path: str) -> NDArray[np.int64]:
         """Rows of a data file that its position deletes or deletion vector remove, ascending; read-only.
 
-        `refs` are the deletes that apply to it; equality deletes among them are passed over.
+        `deletes` are the deletes that apply to it; equality deletes among them are passed over.
         """
-        return deleted_positions(refs, data_path, vector=self._vector, index=self._index)
+        return deleted_positions(deletes, data_path, vector=self._vector, index=self._index)
 
     def key_sets(
-        self, refs: Iterable[DeleteRef], types: Mapping[int, str], constants: Mapping[int, Any] | None = None
+        self, deletes: Iterable[DeleteFile], types: Mapping[int, str], constants: Mapping[int, Any] | None = None
     ) -> list[KeySet]:
         """One set for each choice of key columns among the equality deletes that apply to a data file.
 
         `types` are the wanted types by field id, those of dropped columns included. `constants` stand for key
         columns that a delete file lacks, as `kinds.comparable` takes them; null if not given.
         """
-        groups: dict[tuple[int, ...], dict[str, DeleteRef]] = {}
-        for ref in refs:
-            if ref.kind is DeleteKind.EQUALITY:
-                groups.setdefault(tuple(sorted(set(ref.equality_ids))), {})[ref.path] = ref
+        groups: dict[tuple[int, ...], dict[str, DeleteFile]] = {}
+        for delete in deletes:
+            if delete.kind is DeleteKind.EQUALITY:
+                groups.setdefault(tuple(sorted(set(delete.equality_ids))), {})[delete.path] = delete
         return [self._key_set(group, ids, types, constants or {}) for ids, group in sorted(groups.items())]
 
     def _key_set(
         self,
-        group: Mapping[str, DeleteRef],
+        group: Mapping[str, DeleteFile],
         ids: tuple[int, ...],
         types: Mapping[int, str],
         constants: Mapping[int, Any],
@@ -94,23 +93,23 @@ class DeleteCache:
         about = (tuple(wanted.items()), tuple(fixed.items()))
 
         def build() -> KeySet:
-            return KeySet(wanted, [self._key_rows(ref, wanted, fixed, about).columns for ref in group.values()])
+            return KeySet(wanted, [self._key_rows(delete, wanted, fixed, about).columns for delete in group.values()])
 
         return self._cache.get(("set", about, frozenset(group)), build)
 
     def _key_rows(
-        self, ref: DeleteRef, types: Mapping[int, str], constants: Mapping[int, Comparable], about: Hashable
+        self, delete: DeleteFile, types: Mapping[int, str], constants: Mapping[int, Comparable], about: Hashable
     ) -> _KeyRows:
         def build() -> _KeyRows:
-            return _KeyRows(columns=tuple(read_key_rows(ref, self._fetch(ref), types, constants)))
+            return _KeyRows(columns=tuple(read_key_rows(delete, self._fetch(delete), types, constants)))
 
-        return self._cache.get(("rows", about, ref.path), build)
+        return self._cache.get(("rows", about, delete.path), build)
 
-    def _vector(self, ref: DeleteRef) -> NDArray[np.int64]:
-        return self._cache.get(("vector", ref.key), lambda: decode_vector(self._fetch(ref), ref))
+    def _vector(self, delete: DeleteFile) -> NDArray[np.int64]:
+        return self._cache.get(("vector", delete.key), lambda: decode_vector(self._fetch(delete), delete))
 
-    def _index(self, ref: DeleteRef) -> PositionIndex:
-        return self._cache.get(("index", ref.key), lambda: read_positions(ref, self._fetch(ref)))
+    def _index(self, delete: DeleteFile) -> PositionIndex:
+        return self._cache.get(("index", delete.key), lambda: read_positions(delete, self._fetch(delete)))
 
 
 class _LruCache:

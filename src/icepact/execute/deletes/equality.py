@@ -14,7 +14,7 @@ from icepact.execute.deletes.files import Bytes, read_columns
 from icepact.execute.deletes.kinds import Comparable, comparable, parse_kind, unscaled_of_wide
 from icepact.execute.deletes.lookup import Buckets, mixed, row_hashes
 from icepact.execute.deletes.ranges import UNKNOWN, ColumnRange, KeyRanges
-from icepact.execute.deletes.refs import DeleteRef
+from icepact.model.files import DeleteFile
 
 __all__ = ["ColumnRange", "KeySet", "read_key_rows"]
 
@@ -176,19 +176,19 @@ class _Rows:
 
 
 def read_key_rows(
-    ref: DeleteRef, data: Bytes, types: Mapping[int, str], constants: Mapping[int, Comparable]
+    delete: DeleteFile, data: Bytes, types: Mapping[int, str], constants: Mapping[int, Comparable]
 ) -> list[KeyColumn]:
     """Key columns of an equality-delete file, in the order of `types`; absent ones are constants, else null."""
-    if not ref.equality_ids:
-        raise BrokenDelete(f"{ref} is an equality delete without key columns")
-    columns = read_columns(ref, data, types)
+    if not delete.equality_ids:
+        raise BrokenDelete(f"{delete} is an equality delete without key columns")
+    columns = read_columns(delete, data, types)
     try:
         return [
-            key_column(kind, columns[i]) if i in columns else constant_column(kind, constants.get(i), ref.records)
+            key_column(kind, columns[i]) if i in columns else constant_column(kind, constants.get(i), delete.records)
             for i, kind in ((i, parse_kind(text)) for i, text in types.items())
         ]
     except UnsupportedDelete as error:
-        raise UnsupportedDelete(f"{ref}: {error}") from None
+        raise UnsupportedDelete(f"{delete}: {error}") from None
 
 
 def _once(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

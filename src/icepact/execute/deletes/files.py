@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from icepact.execute.deletes import avro
 from icepact.execute.deletes.errors import BrokenDelete, UnsupportedDelete
-from icepact.execute.deletes.refs import DeleteRef
+from icepact.model.files import DeleteFile
 
 Bytes = bytes | bytearray | memoryview
 """What `fetch` returns; a pyarrow buffer will do too."""
@@ -22,7 +22,7 @@ _READ_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, TypeError)
 
 
 def read_columns(
-    ref: DeleteRef, data: Bytes, ids: Collection[int], names: Mapping[int, str] | None = None
+    delete: DeleteFile, data: Bytes, ids: Collection[int], names: Mapping[int, str] | None = None
 ) -> dict[int, pa.ChunkedArray]:
     """The columns with these field ids, those that the file has.
 
@@ -30,7 +30,7 @@ def read_columns(
     """
     view = memoryview(data)
     try:
-        match ref.format:
+        match delete.format:
             case "parquet":
                 rows, columns = _parquet(view, ids, names or {})
             case "orc":
@@ -38,16 +38,16 @@ def read_columns(
             case "avro":
                 rows, columns = _avro(view, ids, names or {})
             case other:
-                raise UnsupportedDelete(f"{ref} is a {other} file, which does not hold delete rows")
+                raise UnsupportedDelete(f"{delete} is a {other} file, which does not hold delete rows")
     except MemoryError:
         raise
     except _READ_ERRORS as error:
         # which errors mean damage and which a missing feature is not to be told apart: another reader may try
-        raise UnsupportedDelete(f"cannot read {ref}: {error}") from error
+        raise UnsupportedDelete(f"cannot read {delete}: {error}") from error
     except UnsupportedDelete as error:
-        raise UnsupportedDelete(f"{ref}: {error}") from None
-    if rows != ref.records:
-        raise BrokenDelete(f"{ref} has {rows} rows, its manifest says {ref.records}")
+        raise UnsupportedDelete(f"{delete}: {error}") from None
+    if rows != delete.records:
+        raise BrokenDelete(f"{delete} has {rows} rows, its manifest says {delete.records}")
     return columns
 
 

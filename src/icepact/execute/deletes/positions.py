@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from icepact.execute.deletes.errors import BrokenDelete
 from icepact.execute.deletes.files import Bytes, read_columns
-from icepact.execute.deletes.refs import DeleteRef
-from icepact.model.files import DeleteKind
+from icepact.model.files import DeleteFile, DeleteKind
 
 FILE_PATH_ID = 2147483546
 POS_ID = 2147483545
@@ -41,41 +40,41 @@ class PositionIndex:
         return self.positions.nbytes + sum(len(path) + _PATH_OVERHEAD for path in self.slices)
 
 
-def read_positions(ref: DeleteRef, data: Bytes) -> PositionIndex:
+def read_positions(delete: DeleteFile, data: Bytes) -> PositionIndex:
     """Index a position-delete file."""
-    columns = read_columns(ref, data, _NAMES, _NAMES)
+    columns = read_columns(delete, data, _NAMES, _NAMES)
     if len(columns) != len(_NAMES):
-        raise BrokenDelete(f"{ref} lacks file_path or pos")
+        raise BrokenDelete(f"{delete} lacks file_path or pos")
     paths, pos = columns[FILE_PATH_ID], columns[POS_ID]
     if paths.null_count or pos.null_count:
-        raise BrokenDelete(f"{ref} has rows without a path or position")
+        raise BrokenDelete(f"{delete} has rows without a path or position")
     names, codes = coded_paths(paths)
     numbers: NDArray[np.int64] = pos.cast(pa.int64()).to_numpy()
     if len(numbers) and numbers.min() < 0:
-        raise BrokenDelete(f"{ref} has negative positions")
+        raise BrokenDelete(f"{delete} has negative positions")
     return _indexed(names, codes, numbers)
 
 
 def deleted_positions(
-    refs: Iterable[DeleteRef],
+    deletes: Iterable[DeleteFile],
     data_path: str,
     *,
-    vector: Callable[[DeleteRef], NDArray[np.int64]],
-    index: Callable[[DeleteRef], PositionIndex],
+    vector: Callable[[DeleteFile], NDArray[np.int64]],
+    index: Callable[[DeleteFile], PositionIndex],
 ) -> NDArray[np.int64]:
-    """Deleted rows of one data file, ascending and unique. Equality deletes among the refs are passed over.
+    """Deleted rows of one data file, ascending and unique. Equality deletes among the deletes are passed over.
 
     A deletion vector stands for all position deletes of its file, those in older delete files included.
     """
-    chosen = {ref.key: ref for ref in refs}.values()
-    vectors = [ref for ref in chosen if ref.kind is DeleteKind.DV]
+    chosen = {delete.key: delete for delete in deletes}.values()
+    vectors = [delete for delete in chosen if delete.kind is DeleteKind.DV]
     if len(vectors) > 1:
         raise BrokenDelete(f"{data_path} has {len(vectors)} deletion vectors: {', '.join(map(str, vectors))}")
     if vectors:
         if vectors[0].referenced not in (None, data_path):
             raise BrokenDelete(f"deletion vector {vectors[0]} belongs to {vectors[0].referenced}, not to {data_path}")
         return vector(vectors[0])
-    parts = [index(ref).of(data_path) for ref in chosen if ref.kind is DeleteKind.POSITION]
+    parts = [index(delete).of(data_path) for delete in chosen if delete.kind is DeleteKind.POSITION]
     if len(parts) == 1:
         return parts[0]
     return _ascending(np.sort(np.concatenate([np.empty(0, dtype=np.int64), *parts])))

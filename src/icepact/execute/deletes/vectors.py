@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pyroaring import BitMap
 
 from icepact.execute.deletes.errors import BrokenDelete
-from icepact.execute.deletes.refs import DeleteRef
+from icepact.model.files import DeleteFile
 
 MAGIC = b"\xd1\xd3\x39\x64"
 _FRAME = 12
@@ -31,23 +31,23 @@ _ARRAY_MOST = 4096
 _BITS_SIZE = 8192
 
 
-def decode_vector(blob: bytes | bytearray | memoryview, ref: DeleteRef) -> NDArray[np.int64]:
+def decode_vector(blob: bytes | bytearray | memoryview, delete: DeleteFile) -> NDArray[np.int64]:
     """Deleted positions, ascending. Every check that the format allows is made."""
     view = memoryview(blob).cast("B")
     try:
-        bitmaps = _bitmaps(_checked_vector(view, ref))
+        bitmaps = _bitmaps(_checked_vector(view, delete))
         count = sum(len(bitmap) for _, bitmap in bitmaps)
-        if count != ref.records:
-            raise ValueError(f"it holds {count} positions, its manifest says {ref.records}")
+        if count != delete.records:
+            raise ValueError(f"it holds {count} positions, its manifest says {delete.records}")
         return _positions(bitmaps)
     except (ValueError, struct.error) as error:
-        raise BrokenDelete(f"deletion vector {ref} is damaged: {error}") from None
+        raise BrokenDelete(f"deletion vector {delete} is damaged: {error}") from None
 
 
-def _checked_vector(view: memoryview, ref: DeleteRef) -> memoryview:
+def _checked_vector(view: memoryview, delete: DeleteFile) -> memoryview:
     """The vector without what is around it."""
-    if ref.length is not None and len(view) != ref.length:
-        raise ValueError(f"{len(view)} bytes were read, its manifest says {ref.length}")
+    if len(view) != delete.size:
+        raise ValueError(f"{len(view)} bytes were read, its manifest says {delete.size}")
     if len(view) < _FRAME:
         raise ValueError(f"{len(view)} bytes are too few")
     (declared,) = struct.unpack_from(">I", view, 0)

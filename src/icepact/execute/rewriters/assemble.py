@@ -19,7 +19,6 @@ from icepact.execute.assemble.messages import Compared, InputFile, Output, TaskC
 from icepact.execute.assemble.metrics import MetricsMode, metrics_columns
 from icepact.execute.assemble.target import LINEAGE, make_target
 from icepact.execute.assemble.task import fetch
-from icepact.execute.deletes.refs import DeleteRef
 from icepact.execute.rewriters.base import Failed, OnUnitDone, Refused, Task, TaskResult, UnitResult, largest_output
 from icepact.execute.rewriters.job import Job, ReportAccumulator, in_workers
 from icepact.execute.rewriters.shipping import ship_package
@@ -90,12 +89,12 @@ class AssembleRewriter:
     def _inline(self, facts: WriteContext) -> dict[tuple[str, int | None], bytes]:
         """Delete data of all inputs, if it is little."""
         files = (f for step in self._plan.steps if METHODS[step.method].copies for f in step.files)
-        refs = [_ref(self._plan.deletes[i]) for i in sorted({i for f in files for i in f.deletes})]
-        if not refs or sum(ref.length or ref.size for ref in refs) > INLINE_DELETES:
+        deletes = [self._plan.deletes[i] for i in sorted({i for f in files for i in f.deletes})]
+        if not deletes or sum(delete.size for delete in deletes) > INLINE_DELETES:
             return {}
         storage = storage_for(facts.io, facts.credentials)
         try:
-            return {ref.key: bytes(fetch(storage, ref)) for ref in refs}
+            return {delete.key: bytes(fetch(storage, delete)) for delete in deletes}
         except (IcepactError, ValueError):
             return {}  # the tasks will say which one, and only its groups will fail
 
@@ -282,19 +281,5 @@ def _input(file: DataFile, deletes: Sequence[DeleteFile]) -> InputFile:
         partition=file.partition,
         sequence_number=file.sequence_number,
         first_row_id=file.first_row_id,
-        deletes=tuple(_ref(deletes[i]) for i in file.deletes),
-    )
-
-
-def _ref(delete: DeleteFile) -> DeleteRef:
-    return DeleteRef(
-        path=delete.path,
-        kind=delete.kind,
-        format=delete.format,
-        size=delete.file_size,
-        records=delete.records,
-        offset=delete.offset,
-        length=None if delete.offset is None else delete.size,
-        equality_ids=delete.equality_ids,
-        referenced=delete.referenced,
+        deletes=tuple(deletes[i] for i in file.deletes),
     )

@@ -12,8 +12,8 @@ import pytest
 
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.deletes.errors import BrokenDelete, UnsupportedDelete
-from icepact.execute.deletes.refs import DeleteRef
-from icepact.model.files import DeleteKind
+from icepact.model.files import DeleteFile, DeleteKind
+from tests.support.states import delete_file
 from tests.unit.execute.deletes.test_vectors import blob_of
 
 
@@ -24,37 +24,37 @@ class Store:
         self.files: dict[tuple[str, int | None], bytes] = {}
         self.fetched: Counter[tuple[str, int | None]] = Counter()
 
-    def fetch(self, ref: DeleteRef) -> bytes:
+    def fetch(self, ref: DeleteFile) -> bytes:
         self.fetched[ref.key] += 1
         return self.files[ref.key]
 
-    def _put(self, table: pa.Table, **about: Any) -> DeleteRef:
+    def _put(self, table: pa.Table, **about: Any) -> DeleteFile:
         out = io.BytesIO()
         pq.write_table(table, out)
-        ref = DeleteRef(format="parquet", size=len(out.getvalue()), records=table.num_rows, **about)
+        ref = delete_file(format="parquet", size=len(out.getvalue()), records=table.num_rows, **about)
         self.files[ref.key] = out.getvalue()
         return ref
 
-    def equality(self, path: str, columns: dict[int, list[Any]], ids: tuple[int, ...] | None = None) -> DeleteRef:
+    def equality(self, path: str, columns: dict[int, list[Any]], ids: tuple[int, ...] | None = None) -> DeleteFile:
         arrays = {i: pa.array(values) for i, values in columns.items()}
         fields = [pa.field(f"c{i}", a.type, metadata={"PARQUET:field_id": str(i)}) for i, a in arrays.items()]
         table = pa.table(list(arrays.values()), schema=pa.schema(fields))
         return self._put(table, path=path, kind=DeleteKind.EQUALITY, equality_ids=ids or tuple(columns))
 
-    def positions(self, path: str, rows: list[tuple[str, int]]) -> DeleteRef:
+    def positions(self, path: str, rows: list[tuple[str, int]]) -> DeleteFile:
         table = pa.table({"file_path": [p for p, _ in rows], "pos": [n for _, n in rows]})
         return self._put(table, path=path, kind=DeleteKind.POSITION)
 
-    def vector(self, offset: int, positions: list[int], referenced: str) -> DeleteRef:
+    def vector(self, offset: int, positions: list[int], referenced: str) -> DeleteFile:
         blob = blob_of(positions)
-        ref = DeleteRef(
+        ref = delete_file(
             path="v.puffin",
             kind=DeleteKind.DV,
             format="puffin",
-            size=10_000,
+            size=len(blob),
+            file_size=10_000,
             records=len(positions),
             offset=offset,
-            length=len(blob),
             referenced=referenced,
         )
         self.files[ref.key] = blob
@@ -183,7 +183,7 @@ def test_threads_wait_for_one_another(store: Store) -> None:
     ref = store.equality("a", {1: [1, 2]})
     entered, release = threading.Event(), threading.Event()
 
-    def slow(wanted: DeleteRef) -> bytes:
+    def slow(wanted: DeleteFile) -> bytes:
         entered.set()
         assert release.wait(60)
         return store.fetch(wanted)
@@ -203,7 +203,7 @@ def test_waiting_threads_hear_of_a_failure(store: Store) -> None:
     store.files[ref.key] = b"damaged"
     entered, release = threading.Event(), threading.Event()
 
-    def slow(wanted: DeleteRef) -> bytes:
+    def slow(wanted: DeleteFile) -> bytes:
         entered.set()
         assert release.wait(60)
         return store.fetch(wanted)

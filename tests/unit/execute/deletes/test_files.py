@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from icepact.execute.deletes.equality import KeySet, read_key_rows
 from icepact.execute.deletes.errors import BrokenDelete, UnsupportedDelete
 from icepact.execute.deletes.files import columns_by_id, read_columns
-from icepact.execute.deletes.refs import DeleteRef
-from icepact.model.files import DeleteKind
+from icepact.model.files import DeleteFile, DeleteKind
+from tests.support.states import delete_file
 from tests.unit.execute.deletes.test_oracle import deleted_rows
 
 
-def ref(format: str, records: int, ids: Sequence[int] = (1,)) -> DeleteRef:
-    return DeleteRef(
+def ref(format: str, records: int, ids: Sequence[int] = (1,)) -> DeleteFile:
+    return delete_file(
         path=f"d.{format}",
         kind=DeleteKind.EQUALITY,
         format=format,

@@ -16,9 +16,9 @@ from icepact.execute.deletes.equality import KeySet, read_key_rows
 from icepact.execute.deletes.errors import UnsupportedDelete
 from icepact.execute.deletes.kinds import comparable
 from icepact.execute.deletes.positions import read_positions
-from icepact.execute.deletes.refs import DeleteRef
 from icepact.execute.deletes.vectors import decode_vector
-from icepact.model.files import DeleteKind
+from icepact.model.files import DeleteFile, DeleteKind
+from tests.support.states import delete_file
 
 TYPES = {
     1: "boolean",
@@ -66,9 +66,9 @@ def read(name: str, format: str) -> bytes:
     return zlib.decompress(base64.b85decode(FILES[name, format]))
 
 
-def ref(format: str, records: int, ids: tuple[int, ...] = ()) -> DeleteRef:
+def ref(format: str, records: int, ids: tuple[int, ...] = ()) -> DeleteFile:
     kind = DeleteKind.EQUALITY if ids else DeleteKind.POSITION
-    return DeleteRef(path=f"d.{format}", kind=kind, format=format, size=1, records=records, equality_ids=ids)
+    return delete_file(path=f"d.{format}", kind=kind, format=format, size=1, records=records, equality_ids=ids)
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,7 @@ def test_positions_by_path(format: str) -> None:
 
 def test_a_vector_with_bit_sets_and_a_run() -> None:
     blob = read("vector", "puffin")
-    vector = DeleteRef(
-        path="v.puffin", kind=DeleteKind.DV, format="puffin", size=1, records=85_716, offset=4, length=len(blob)
-    )
+    vector = delete_file(path="v.puffin", kind=DeleteKind.DV, format="puffin", size=len(blob), records=85_716)
     rows = np.arange(300_000)
     expected = rows[(rows % 7 == 0) | ((rows >= 100_000) & (rows <= 150_000))]
     assert np.array_equal(decode_vector(blob, vector), expected)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from icepact.execute.deletes.errors import BrokenDelete, UnsupportedDelete
 from icepact.execute.deletes.positions import PositionIndex, coded_paths, deleted_positions, read_positions
-from icepact.execute.deletes.refs import DeleteRef
-from icepact.model.files import DeleteKind
+from icepact.model.files import DeleteFile, DeleteKind
+from tests.support.states import delete_file
 
 Rows = list[tuple[str, int]]
 PATHS = ["s3://b/a.parquet", "s3://b/A.parquet", "s3a://b/a.parquet", "s3://b/a.parquet ", "s3://b/ä.parquet"]
@@ -56,9 +56,9 @@ def avro(table: pa.Table) -> bytes:
 WRITERS: dict[str, Callable[[pa.Table], bytes]] = {"parquet": parquet, "orc": orc_bytes, "avro": avro}
 
 
-def ref(records: int, format: str = "parquet", **other: Any) -> DeleteRef:
+def ref(records: int, format: str = "parquet", **other: Any) -> DeleteFile:
     values: dict[str, Any] = {"path": "d", "kind": DeleteKind.POSITION, "size": 1} | other
-    return DeleteRef(format=format, records=records, **values)
+    return delete_file(format=format, records=records, **values)
 
 
 ROWS = st.lists(st.tuples(st.sampled_from(PATHS), st.integers(0, 9) | st.integers(0, 2**40)), max_size=40)
@@ -131,7 +131,7 @@ def index_of(rows: Rows) -> PositionIndex:
 FILES = {"one": [("a", 1), ("a", 9), ("b", 3)], "two": [("a", 9), ("a", 4)], "other": [("c", 1)]}
 
 
-def positions(refs: list[DeleteRef], data_path: str = "a") -> list[int]:
+def positions(refs: list[DeleteFile], data_path: str = "a") -> list[int]:
     found: list[int] = deleted_positions(
         refs,
         data_path,
@@ -141,8 +141,8 @@ def positions(refs: list[DeleteRef], data_path: str = "a") -> list[int]:
     return found
 
 
-def vector(path: str = "v", offset: int = 4, referenced: str | None = "a") -> DeleteRef:
-    return ref(77, "puffin", path=path, kind=DeleteKind.DV, offset=offset, length=9, referenced=referenced)
+def vector(path: str = "v", offset: int = 4, referenced: str | None = "a") -> DeleteFile:
+    return ref(77, "puffin", path=path, kind=DeleteKind.DV, offset=offset, size=9, referenced=referenced)
 
 
 def test_files_are_united() -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from icepact.execute.deletes.errors import BrokenDelete
-from icepact.execute.deletes.refs import DeleteRef
 from icepact.execute.deletes.vectors import MAGIC, decode_vector
-from icepact.model.files import DeleteKind
+from icepact.model.files import DeleteFile, DeleteKind
+from tests.support.states import delete_file
 
 
 def bitmap64(pieces: list[tuple[int, bytes]], count: int | None = None) -> bytes:
@@ -40,9 +40,9 @@ def blob_of(positions: list[int] | np.ndarray, *, runs: bool = False) -> bytes:
     return framed(bitmap64([(key, by_key[key].serialize()) for key in sorted(by_key)]))
 
 
-def ref(blob: bytes, records: int, **other: Any) -> DeleteRef:
-    values: dict[str, Any] = {"offset": 4, "length": len(blob), "size": 1000, "records": records} | other
-    return DeleteRef(path="s3://b/v.puffin", kind=DeleteKind.DV, format="puffin", **values)
+def ref(blob: bytes, records: int, **other: Any) -> DeleteFile:
+    values: dict[str, Any] = {"size": len(blob), "file_size": 1000, "records": records} | other
+    return delete_file(path="s3://b/v.puffin", kind=DeleteKind.DV, format="puffin", **values)
 
 
 def decoded(blob: bytes, records: int) -> list[int]:
@@ -163,7 +163,7 @@ def test_length_and_cardinality_are_those_of_the_manifest() -> None:
     with pytest.raises(BrokenDelete, match="it holds 3 positions, its manifest says 4"):
         decode_vector(blob, ref(blob, 4))
     with pytest.raises(BrokenDelete, match=f"{len(blob)} bytes were read, its manifest says 7"):
-        decode_vector(blob, ref(blob, 3, length=7))
+        decode_vector(blob, ref(blob, 3, size=7))
 
 
 def test_refs_and_errors_travel_to_workers() -> None:
