@@ -28,7 +28,7 @@ class InputView:
 
     def __init__(self, file: InputFile, source: Source, target: Target, context: TaskContext) -> None:
         self.file = file
-        self.source = source
+        self.source: Source | FileInMemory = source
         self.target = target
         self.context = context
         self.input = Input(source)
@@ -57,7 +57,7 @@ class InputView:
             self.reopen(FileInMemory(source.path, source.read(0, source.size)))
             source.close()
 
-    def reopen(self, source: Source) -> None:
+    def reopen(self, source: Source | FileInMemory) -> None:
         """Go on with the file after it was closed; its footer is still known."""
         self.source = self.input.source = source
 

@@ -12,10 +12,13 @@ Messages name paths and error codes, never keys, tokens or signed addresses.
 """
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from icepact.execute.storage.seekable import SeekableRange
+from icepact.model.effort import Additive
 from icepact.model.errors import IcepactError, PermanentError, TemporaryError
 
 KIB = 1024
@@ -55,7 +58,7 @@ class StorageUnavailable(StorageError, TemporaryError):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Traffic:
+class Traffic(Additive):
     """Requests and bytes that one piece of work cost the storage."""
 
     requests: int = 0
@@ -68,15 +71,6 @@ class Traffic:
     """Bytes that the store or the kernel copied without passing them through this process."""
     writes: int = field(default=0, compare=False)
     """Requests that write, which stores charge more for."""
-
-    def __add__(self, other: "Traffic") -> "Traffic":
-        return Traffic(
-            requests=self.requests + other.requests,
-            bytes_read=self.bytes_read + other.bytes_read,
-            bytes_written=self.bytes_written + other.bytes_written,
-            bytes_copied=self.bytes_copied + other.bytes_copied,
-            writes=self.writes + other.writes,
-        )
 
 
 class Meter:
@@ -99,36 +93,38 @@ class Meter:
             return self._traffic
 
 
-class Source(Protocol):
-    """One immutable file, open for reading, by one thread at a time."""
+class Source(ABC):
+    """One immutable file, open for reading, by one thread at a time. What reads a range can do all else."""
 
-    @property
-    def path(self) -> str:
-        """As the table spells it."""
+    path: str
+    """As the table spells it."""
+    size: int
+    """Bytes in all."""
+    far = True
+    """True if each read is a request to somewhere else."""
 
-    @property
-    def size(self) -> int:
-        """Bytes in all."""
-
-    @property
-    def far(self) -> bool:
-        """True if each read is a request to somewhere else."""
-
+    @abstractmethod
     def read(self, offset: int, length: int) -> memoryview:
         """Exactly these bytes, or an error."""
 
     def gather(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """Exactly these (offset, length) ranges as they are stored now, in few requests; nothing else is kept."""
+        return [self.read(offset, length) for offset, length in ranges]
 
     def tail(self, length: int) -> memoryview:
         """The last bytes of the file."""
+        return self.read(self.size - length, length)
 
     def preload(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Fetch (offset, length) ranges into memory, in few requests, instead of what was preloaded before."""
+        """Fetch (offset, length) ranges into memory, in few requests, instead of what was preloaded before; nothing is
+        done where requests cost no more than what they bring."""
+        del ranges
 
-    def arrow(self) -> Any:
+    def arrow(self) -> SeekableRange:
         """The file as pyarrow takes it, seekable; reads go through `read`."""
+        return SeekableRange(self.read, 0, self.size)
 
+    @abstractmethod
     def close(self) -> None:
         """Let go of the file and of all memory."""
 
@@ -160,24 +156,34 @@ class Sink(Protocol):
         """Leave nothing behind. May be called twice, and after a failed close; after a good one it does nothing."""
 
 
-class Storage(Protocol):
+class Storage(ABC):
     """A store of files: local, S3 or another."""
+
+    def __init__(self, meter: Meter | None) -> None:
+        self._meter = meter or Meter()
 
     @property
     def traffic(self) -> Traffic:
-        """Requests and bytes so far."""
+        """Requests and bytes so far, as far as they are known."""
+        return self._meter.traffic
 
+    @abstractmethod
     def open(self, path: str, size: int) -> Source:
         """A file to read; its size as the manifest tells it."""
 
+    @abstractmethod
     def create(self, path: str) -> Sink:
         """A new file."""
 
+    @abstractmethod
     def delete(self, path: str) -> None:
         """Remove a file; an absent one is no error."""
 
     def unfinished(self, prefix: str, *, abort: bool) -> int:
-        """How many uploads below a prefix were begun and not finished; they are given up if asked for."""
+        """How many uploads below a prefix were begun and not finished; they are given up if asked for. 0 where a
+        file that is not finished is a file, or nobody can tell."""
+        del prefix, abort
+        return 0
 
 
 def checked_range(source: Source, offset: int, length: int) -> None:

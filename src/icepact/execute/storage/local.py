@@ -19,13 +19,12 @@ from icepact.execute.storage.base import (
     FileTaken,
     Meter,
     Source,
+    Storage,
     StorageError,
     StorageRefused,
-    Traffic,
     as_bytes,
     checked_range,
 )
-from icepact.execute.storage.seekable import ReadByPosition
 from icepact.model.errors import Unsupported
 
 COPY_STEP = 256 * MIB
@@ -67,17 +66,12 @@ def local_path(path: str) -> str:
     return name
 
 
-class LocalStorage:
+class LocalStorage(Storage):
     """Storage on the local file system."""
 
     def __init__(self, meter: Meter | None = None, *, ways: Sequence[CopyWay] = WAYS) -> None:
-        self._meter = meter or Meter()
+        super().__init__(meter)
         self._ways = tuple(way for way in ways if hasattr(os, way.__name__.removeprefix("by_")))
-
-    @property
-    def traffic(self) -> Traffic:
-        """What was read, written and copied so far."""
-        return self._meter.traffic
 
     def open(self, path: str, size: int) -> "LocalSource":
         """A file to read."""
@@ -96,13 +90,8 @@ class LocalStorage:
         except OSError as error:
             raise translated(path, error) from None
 
-    def unfinished(self, prefix: str, *, abort: bool) -> int:
-        """0: a local file that is not finished is a file."""
-        del prefix, abort
-        return 0
 
-
-class LocalSource(ReadByPosition):
+class LocalSource(Source):
     """One local file."""
 
     far = False

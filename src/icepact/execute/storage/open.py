@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from icepact.execute.storage.base import Meter, Sink, Source, Storage, Traffic
+from icepact.execute.storage.base import Sink, Source, Storage
 from icepact.execute.storage.local import LocalStorage
 from icepact.execute.storage.s3_settings import (
     connection_of,
@@ -33,20 +33,15 @@ def storage_for(properties: Mapping[str, str], credentials: Credentials = ()) ->
     return TableStorage(properties, credentials)
 
 
-class TableStorage:
+class TableStorage(Storage):
     """Every path of one table, each served by what its scheme asks for; traffic is counted together."""
 
     def __init__(self, properties: Mapping[str, str], credentials: Credentials) -> None:
+        super().__init__(None)
         self._properties = properties
         self._credentials = credentials
-        self._meter = Meter()
         self._local = LocalStorage(self._meter)
         self._known: dict[tuple[str, str], Storage] = {}
-
-    @property
-    def traffic(self) -> Traffic:
-        """Traffic of all storages so far."""
-        return self._meter.traffic
 
     def open(self, path: str, size: int) -> Source:
         """A file to read."""

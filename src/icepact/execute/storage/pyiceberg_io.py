@@ -16,13 +16,12 @@ from icepact.execute.storage.base import (
     FileTaken,
     Meter,
     Source,
+    Storage,
     StorageError,
     StorageRefused,
-    Traffic,
     as_bytes,
     checked_range,
 )
-from icepact.execute.storage.seekable import ReadByPosition
 from icepact.model.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ STREAM_STEP = 8 * MIB
 """Bytes held in memory while copying."""
 
 
-class PyIcebergStorage:
+class PyIcebergStorage(Storage):
     """Files that PyIceberg can reach."""
 
     def __init__(self, properties: Mapping[str, str], example: str, meter: Meter | None = None) -> None:
@@ -44,12 +43,7 @@ class PyIcebergStorage:
             self._io = load_file_io(dict(properties), example)
         except (ImportError, ValueError) as error:
             raise Unsupported(f"{example}: no way to reach it from Python: {error}") from None
-        self._meter = meter or Meter()
-
-    @property
-    def traffic(self) -> Traffic:
-        """What was read and written so far; requests are not known."""
-        return self._meter.traffic
+        super().__init__(meter)
 
     def open(self, path: str, size: int) -> "PyIcebergSource":
         """A file to read."""
@@ -68,13 +62,8 @@ class PyIcebergStorage:
         except OSError as error:
             raise _translated(path, error) from None
 
-    def unfinished(self, prefix: str, *, abort: bool) -> int:
-        """0: PyIceberg does not know of uploads."""
-        del prefix, abort
-        return 0
 
-
-class PyIcebergSource(ReadByPosition):
+class PyIcebergSource(Source):
     """One file as a stream that can seek."""
 
     def __init__(self, io: "FileIO", path: str, size: int, meter: Meter) -> None:

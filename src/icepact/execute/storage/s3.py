@@ -1,6 +1,6 @@
 """Objects on S3 and on stores that speak like it."""
 
-from icepact.execute.storage.base import Meter, Traffic
+from icepact.execute.storage.base import Meter, Storage
 from icepact.execute.storage.s3_client import Calls, ObjectAddress, client_for
 from icepact.execute.storage.s3_limits import Limits
 from icepact.execute.storage.s3_settings import Connection, S3WriteSettings
@@ -8,7 +8,7 @@ from icepact.execute.storage.s3_sink import S3Sink
 from icepact.execute.storage.s3_source import S3Object, S3Source
 
 
-class S3Storage:
+class S3Storage(Storage):
     """Objects reached with one set of settings."""
 
     def __init__(
@@ -18,14 +18,9 @@ class S3Storage:
         meter: Meter | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self._meter = meter or Meter()
+        super().__init__(meter)
         self._limits = limits or Limits()
         self._calls = Calls(client_for(connection), writing or S3WriteSettings(), self._meter)
-
-    @property
-    def traffic(self) -> Traffic:
-        """What was asked of the store so far."""
-        return self._meter.traffic
 
     def open(self, path: str, size: int) -> S3Source:
         """An object to read. No request is made yet: a missing one is known at the first read."""

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from icepact.execute.storage.base import as_bytes, checked_range
+from icepact.execute.storage.base import Source, as_bytes, checked_range
 from icepact.execute.storage.s3_client import Calls, ObjectAddress
 from icepact.execute.storage.s3_limits import Limits
-from icepact.execute.storage.seekable import ReadByPosition
 
 
 def coalesced(ranges: Iterable[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
@@ -61,7 +60,7 @@ class S3Object:
         self.etag = self.etag or etag
 
 
-class S3Source(ReadByPosition):
+class S3Source(Source):
     """One object, with the parts of it that are in memory."""
 
     def __init__(self, origin: S3Object, limits: Limits) -> None:

@@ -1,37 +1,8 @@
 """A source as a seekable file, for pyarrow and for request bodies."""
 
 import io
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
-
-
-class ReadByPosition(ABC):
-    """Base of sources that can read a range: all else is built upon `read`."""
-
-    path: str
-    size: int
-    far = True
-
-    @abstractmethod
-    def read(self, offset: int, length: int) -> memoryview:
-        """Exactly these bytes, or an error."""
-
-    def tail(self, length: int) -> memoryview:
-        """The last bytes."""
-        return self.read(self.size - length, length)
-
-    def gather(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """Exactly these ranges."""
-        return [self.read(offset, length) for offset, length in ranges]
-
-    def preload(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Do nothing: sources whose requests cost more than what they bring override it."""
-        del ranges
-
-    def arrow(self) -> "SeekableRange":
-        """The whole file, seekable."""
-        return SeekableRange(self.read, 0, self.size)
 
 
 class SeekableRange(io.RawIOBase):
