@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event, inspect, text
+from sqlalchemy import Connection, Engine, Executable, Table, UpdateBase, create_engine, event, inspect, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
@@ -114,6 +114,16 @@ class Database:
             return
         with (self if self._is_usable() else self._copy())._writing(only_reading=True) as connection:
             yield connection
+
+    def _rows(self, wanted: Executable) -> Sequence[Any]:
+        """What a query finds; nothing if there is nothing to read yet."""
+        with self._reading() as connection:
+            return connection.execute(wanted).all() if connection else []
+
+    def _changed(self, change: UpdateBase) -> int:
+        """Carry out one change; returns how many rows it was."""
+        with self._writing() as connection:
+            return connection.execute(change).rowcount
 
     def _is_usable(self) -> bool:
         """False if a file cannot even be read where it is: SQLite wants to write beside it, and there is no room."""

@@ -9,14 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    delete,
-    func,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from icepact.model.errors import RunLost, TableBusy
 from icepact.model.outcome import Outcome
@@ -152,9 +145,8 @@ class SqlStore(SqlStats):
 
     def run(self, run_id: str) -> RunRecord | None:
         """One run."""
-        with self._reading() as connection:
-            row = connection and connection.execute(select(*_RUN_COLUMNS).where(RUNS.c.run_id == run_id)).first()
-        return _record(row._mapping) if row else None
+        rows = self._rows(select(*_RUN_COLUMNS).where(RUNS.c.run_id == run_id))
+        return _record(rows[0]._mapping) if rows else None
 
     def runs(
         self,
@@ -175,9 +167,7 @@ class SqlStore(SqlStats):
         if worked_only:
             wanted = wanted.where(RUNS.c.status.not_in([*_OPEN, Status.NOTHING_TO_DO.value]))
         wanted = wanted.order_by(RUNS.c.started_at.desc(), RUNS.c.run_id.desc()).limit(limit)
-        with self._reading() as connection:
-            rows = connection.execute(wanted).all() if connection else []
-        return [_record(row._mapping) for row in rows]
+        return [_record(row._mapping) for row in self._rows(wanted)]
 
     def recent(self, *, catalog: str, since: datetime) -> Sequence[RunRecord]:
         """Runs that ended since a moment, or began since then and are still open."""
@@ -186,28 +176,21 @@ class SqlStore(SqlStats):
             .where(RUNS.c.catalog == catalog, func.coalesce(RUNS.c.finished_at, RUNS.c.started_at) > since)
             .order_by(RUNS.c.started_at.desc(), RUNS.c.run_id.desc())
         )
-        with self._reading() as connection:
-            rows = connection.execute(wanted).all() if connection else []
-        return [_record(row._mapping) for row in rows]
+        return [_record(row._mapping) for row in self._rows(wanted)]
 
     def plan(self, run_id: str) -> bytes:
         """What a run began with."""
-        with self._reading() as connection:
-            plan = connection and connection.execute(select(RUNS.c.plan).where(RUNS.c.run_id == run_id)).scalar()
-        return zlib.decompress(plan) if plan else b""
+        rows = self._rows(select(RUNS.c.plan).where(RUNS.c.run_id == run_id))
+        return zlib.decompress(rows[0].plan) if rows and rows[0].plan else b""
 
     def ask_to_cancel(self, run_id: str) -> bool:
         """Ask whoever works on a run to stop."""
-        with self._writing() as connection:
-            changed = connection.execute(
-                update(RUNS).where(RUNS.c.run_id == run_id, RUNS.c.status.in_(_OPEN)).values(cancel_asked=True)
-            )
-        return changed.rowcount == 1
+        mine = update(RUNS).where(RUNS.c.run_id == run_id, RUNS.c.status.in_(_OPEN))
+        return self._changed(mine.values(cancel_asked=True)) == 1
 
     def swept(self, run_id: str, at: datetime) -> None:
         """Remember that a run's folder was cleaned up."""
-        with self._writing() as connection:
-            connection.execute(update(RUNS).where(RUNS.c.run_id == run_id).values(swept_at=at))
+        self._changed(update(RUNS).where(RUNS.c.run_id == run_id).values(swept_at=at))
 
     # -- checkpoints ------------------------------------------------------------------------------
 
@@ -238,9 +221,10 @@ class SqlStore(SqlStats):
     def checkpoints(self, run_id: str) -> Sequence[Checkpoint]:
         """Finished units of a run."""
         wanted = select(CHECKPOINTS).where(CHECKPOINTS.c.run_id == run_id).order_by(CHECKPOINTS.c.unit_id)
-        with self._reading() as connection:
-            rows = connection.execute(wanted).all() if connection else []
-        return [Checkpoint(unit_id=row.unit_id, document=json.loads(zlib.decompress(row.document))) for row in rows]
+        return [
+            Checkpoint(unit_id=row.unit_id, document=json.loads(zlib.decompress(row.document)))
+            for row in self._rows(wanted)
+        ]
 
     def forget(self, *, before: datetime) -> int:
         """Drop plans and checkpoints of runs that ended before a moment."""
@@ -287,28 +271,18 @@ class SqlStore(SqlStats):
     def renew(self, lease: Lease, *, seconds: float) -> Lease | None:
         """Renew a lease."""
         until = self.now() + timedelta(seconds=seconds)
-        with self._writing() as connection:
-            changed = connection.execute(
-                update(LEASES)
-                .where(LEASES.c.key == lease.key, LEASES.c.token == lease.token, LEASES.c.held)
-                .values(expires_at=until)
-            )
-        if changed.rowcount != 1:
-            return None
-        return Lease(**{**{name: getattr(lease, name) for name in Lease.__slots__}, "expires_at": until})
+        mine = update(LEASES).where(LEASES.c.key == lease.key, LEASES.c.token == lease.token, LEASES.c.held)
+        return replace(lease, expires_at=until) if self._changed(mine.values(expires_at=until)) == 1 else None
 
     def release(self, lease: Lease) -> None:
         """Release a lease; the row stays, because tokens must grow."""
-        with self._writing() as connection:
-            connection.execute(
-                update(LEASES).where(LEASES.c.key == lease.key, LEASES.c.token == lease.token).values(held=False)
-            )
+        mine = update(LEASES).where(LEASES.c.key == lease.key, LEASES.c.token == lease.token)
+        self._changed(mine.values(held=False))
 
     def lease(self, key: str) -> Lease | None:
         """Who holds a table."""
-        with self._reading() as connection:
-            row = connection and connection.execute(select(LEASES).where(LEASES.c.key == key, LEASES.c.held)).first()
-        return _lease(row._mapping) if row else None
+        rows = self._rows(select(LEASES).where(LEASES.c.key == key, LEASES.c.held))
+        return _lease(rows[0]._mapping) if rows else None
 
     # -- what keeps failing -----------------------------------------------------------------------
 
@@ -323,9 +297,7 @@ class SqlStore(SqlStats):
     def failures(self, uuid: str) -> Sequence[Failure]:
         """Groups of a table that failed, and whose failures are not forgotten."""
         wanted = select(*(FAILURES.c[name] for name in Failure.__slots__)).where(FAILURES.c.uuid == uuid)
-        with self._reading() as connection:
-            rows = connection.execute(wanted.order_by(FAILURES.c.signature)).all() if connection else []
-        return [Failure(**row._mapping) for row in rows]
+        return [Failure(**row._mapping) for row in self._rows(wanted.order_by(FAILURES.c.signature))]
 
     def forget_failures(self, uuid: str, signatures: Sequence[str] | None = None) -> int:
         """Forget failures."""

@@ -20,14 +20,9 @@ class SqlStats(Database):
 
     def stats_by_manifest(self, paths: Sequence[str]) -> Mapping[str, bytes]:
         """Statistics of these manifests, as far as they are kept."""
-        found: dict[str, bytes] = {}
-        with self._reading() as connection:
-            if connection is None:
-                return found
-            for some in batches(paths):
-                wanted = select(MANIFEST_STATS.c.path, MANIFEST_STATS.c.document).where(MANIFEST_STATS.c.path.in_(some))
-                found |= {row.path: bytes(row.document) for row in connection.execute(wanted)}
-        return found
+        wanted = select(MANIFEST_STATS.c.path, MANIFEST_STATS.c.document)
+        found = [self._rows(wanted.where(MANIFEST_STATS.c.path.in_(some))) for some in batches(paths)]
+        return {row.path: bytes(row.document) for rows in found for row in rows}
 
     def keep_manifest_stats(
         self, uuid: str, stats_by_manifest: Mapping[str, bytes], *, live: Collection[str], room: int
@@ -69,9 +64,8 @@ class SqlStats(Database):
             (LAST_COMPACTED.c.uuid == uuid) & (LAST_COMPACTED.c.branch == branch)
         )
         times: dict[str, dict[str, datetime]] = {}
-        with self._reading() as connection:
-            for group, tier, at in connection.execute(wanted).all() if connection else ():
-                times.setdefault(group, {})[tier] = at
+        for group, tier, at in self._rows(wanted):
+            times.setdefault(group, {})[tier] = at
         return times
 
     def mark_compacted(self, uuid: str, branch: str, tiers: Mapping[str, str], at: datetime) -> None:
@@ -96,8 +90,7 @@ class SqlStats(Database):
     def lessons_since(self, catalog: str, table: str) -> datetime | None:
         """Since when what runs teach counts."""
         wanted = select(LESSONS.c.since).where(LESSONS.c.catalog == catalog, LESSONS.c.table_name == table)
-        with self._reading() as connection:
-            return connection.execute(wanted).scalar() if connection else None
+        return next((row.since for row in self._rows(wanted)), None)
 
     def rename_catalog(self, old: str, new: str, *, table: str, uuid: str) -> None:
         """Runs on a table are recorded under another name of its catalog."""
