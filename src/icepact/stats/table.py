@@ -24,6 +24,11 @@ def order_of(key: PartitionKey) -> tuple[int, list[tuple[bool, str]]]:
     return key[0], [(value is not None, str(value)) for value in key[1]]
 
 
+def _of_data_files(name: str) -> "cached_property[Ints]":
+    """One of `COLUMNS` over all data files, put together when it is first asked for."""
+    return cached_property(lambda stats: stats.column(name, deletes=False))
+
+
 @dataclass(frozen=True, kw_only=True)
 class FileStats:
     """Statistics of all live files of one snapshot."""
@@ -78,45 +83,24 @@ class FileStats:
         """Of each data file: an index into `partitions`."""
         return self.partition_column(deletes=False)
 
-    @cached_property
-    def size(self) -> Ints:
-        """Bytes of each data file."""
-        return self.column("size", deletes=False)
-
-    @cached_property
-    def rows(self) -> Ints:
-        """Records of each data file, deleted ones included."""
-        return self.column("rows", deletes=False)
-
-    @cached_property
-    def number(self) -> Ints:
-        """Data sequence number of each data file."""
-        return self.column("number", deletes=False)
-
-    @cached_property
-    def row_groups(self) -> Ints:
-        """Offsets at which readers may begin, of each data file."""
-        return self.column("row_groups", deletes=False)
-
-    @cached_property
-    def tail(self) -> Ints:
-        """Bytes of each data file's last row group."""
-        return self.column("tail", deletes=False)
-
-    @cached_property
-    def format(self) -> Ints:
-        """Format of each data file, as an index into `FORMATS`."""
-        return self.column("kind", deletes=False)
-
-    @cached_property
-    def low(self) -> Ints:
-        """Smallest sort key of each data file."""
-        return self.column("low", deletes=False)
-
-    @cached_property
-    def high(self) -> Ints:
-        """Largest sort key of each data file."""
-        return self.column("high", deletes=False)
+    size = _of_data_files("size")
+    """Bytes of each data file."""
+    rows = _of_data_files("rows")
+    """Records of each data file, deleted ones included."""
+    number = _of_data_files("number")
+    """Data sequence number of each data file."""
+    row_groups = _of_data_files("row_groups")
+    """Offsets at which readers may begin, of each data file."""
+    tail = _of_data_files("tail")
+    """Bytes of each data file's last row group."""
+    format = _of_data_files("kind")
+    """Format of each data file, as an index into `FORMATS`."""
+    low = _of_data_files("low")
+    """Smallest sort key of each data file."""
+    high = _of_data_files("high")
+    """Largest sort key of each data file."""
+    key = _of_data_files("key")
+    """Hash of each data file's path."""
 
     @cached_property
     def bounded(self) -> Flags:
@@ -125,11 +109,6 @@ class FileStats:
         parts = [np.full(len(s), s.sorted_by == key != 0) for s in self.stats_by_manifest.values() if not s.deletes]
         known: Flags = np.concatenate(parts) if parts else np.zeros(0, np.bool_)
         return known & (self.low <= self.high) & ((self.low > _ALWAYS) | (self.high < NEVER))
-
-    @cached_property
-    def key(self) -> Ints:
-        """Hash of each data file's path."""
-        return self.column("key", deletes=False)
 
     @cached_property
     def has_duplicate_paths(self) -> Flags:

@@ -44,9 +44,7 @@ class PartitionTotals:
     @cached_property
     def oldest(self) -> Ints:
         """Of each group: the smallest sequence number of its data files."""
-        oldest = np.full(self.groups, NEVER)
-        np.minimum.at(oldest, self.of_file, self.stats.number)
-        return oldest
+        return self.oldest_of(np.ones(len(self.of_file), np.bool_))
 
     def oldest_of(self, some: Flags) -> Ints:
         """Of each group: the smallest sequence number of some of its data files, `NEVER` if it has none of them."""
