@@ -1,6 +1,6 @@
 """Pin a table and assess it, decide about it, or plan; nothing is written to it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -61,7 +61,7 @@ def summary(context: Context, name: str) -> TableSummary:
     """Decide about a table by the policy that holds for it, and sum the decisions up for a ranking of tables."""
     table, policy = _table_and_policy(context, name, Options())
     decided = inspect_table(context, table, policy, datetime.now(UTC))[1]
-    doubts = "" if asks_for_worth(policy, context.strategies) else doubt(decided.decisions, decided.valuation, policy)
+    doubts = "" if asks_for_worth(policy, context.strategies) else doubt(decided)
     return summary_of(decided.decisions, policy, doubt=doubts)
 
 
@@ -81,47 +81,26 @@ def plan(
     table, policy = _table_and_policy(context, name, request)
     now = now or datetime.now(UTC)
     aside = set_aside(context.store.failures(table.uuid), now)
-    over_budget: Sequence[LeftOut] = ()
     if policy.where is not None:  # only a scan knows which files have rows that match
         state = table.pin(branch=policy.branch, where=policy.where, snapshot_id=policy.snapshot_id)
         runs = _runs_of(context.store, context.spark_catalog.recorded_as, table.name)
         stats = _with_expired(file_stats_of(state), table, runs)
         state = replace(state, last_runs=stats.pin.last_runs)
-        found = assess(stats, policy, last_compacted=context.store.last_compacted(table.uuid, policy.branch))
-        rates = rates_of(context, table, policy, runs)
-        budget = (*limits_of(context, table.name, policy, rates, now), *limits)
-        valuation = _valuation(context, table, policy, now)
-        unchosen: Mapping[str, str] = {}
+        decided = _decided(context, table, policy, now, stats, runs)[1]
     else:
         inspection, decided = inspect_table(context, table, policy, now, named=True)
-        found, rates, judged, valuation = inspection.health, decided.rates, decided.decisions, decided.valuation
-        budget = (*limits_of(context, table.name, policy, rates, now), *limits)
+        stats = inspection.stats
+    budget = (*limits_of(context, table.name, policy, decided.rates, now), *limits)
+    over_budget: Sequence[LeftOut] = ()
+    if policy.where is None:
         # which groups are set aside is known only once they are listed: others may be tried in their place
-        near, over_budget = (judged.chosen, []) if aside else shortlist(judged.chosen, budget)
-        state = list_files(table, inspection.stats, _to_be_listed(judged, near), context.cache)
-        unchosen = {
-            d.partition_group.name: d.reason
-            for d in judged.partitions
-            if not d.chosen and not d.partition_group.has_duplicate_paths
-        }
+        near, over_budget = (decided.decisions.chosen, ()) if aside else shortlist(decided.decisions.chosen, budget)
+        state = list_files(table, stats, _to_be_listed(decided.decisions, near), context.cache)
     listed = len(state.files)
     if policy.snapshot_id is not None:
         state = table.still_there(state)
     with gc_paused():
-        made = make_plan(
-            found,
-            state,
-            policy,
-            rates,
-            now=now,
-            prices=context.prices,
-            set_aside=aside,
-            budget=budget,
-            valuation=valuation,
-            unchosen=unchosen,
-            over_budget=over_budget,
-            strategies=context.strategies,
-        )
+        made = make_plan(decided, state, set_aside=aside, budget=budget, over_budget=over_budget)
     # what came in the place of files that are gone was not assessed: such a plan is not complete
     return made if len(state.files) == listed else replace(made, complete=False)
 
@@ -167,12 +146,28 @@ def inspect_table(
     context: Context, table: IcebergTable, policy: Policy, now: datetime, *, named: bool = False
 ) -> tuple[Inspection, DecisionMemo]:
     """Read the statistics of a table, assess it and decide about it; both are remembered for the next inspection."""
-    store, cache = context.store, context.cache
     pin = table.pinned(policy.branch, policy.snapshot_id)
     runs = _runs_of(context.store, context.spark_catalog.recorded_as, table.name)
     stats = _with_expired(read_stats(context, table, pin, named=named), table, runs)
-    last_compacted = store.last_compacted(pin.uuid, policy.branch)
-    before, memo = cache.last(pin.uuid, policy.branch)
+    inspection, decided = _decided(
+        context, table, policy, now, stats, runs, context.cache.last(pin.uuid, policy.branch)
+    )
+    context.cache.keep_inspection(pin.uuid, policy.branch, inspection, decided)
+    return inspection, decided
+
+
+def _decided(
+    context: Context,
+    table: IcebergTable,
+    policy: Policy,
+    now: datetime,
+    stats: FileStats,
+    runs: Sequence[RunRecord],
+    last: tuple[Inspection | None, DecisionMemo | None] = (None, None),
+) -> tuple[Inspection, DecisionMemo]:
+    """Assess a table by its statistics and decide about it; what has not changed since the `last` time stands."""
+    before, memo = last
+    last_compacted = context.store.last_compacted(stats.pin.uuid, policy.branch)
     inspection = Inspection(
         stats=stats,
         policy=policy,
@@ -189,7 +184,6 @@ def inspect_table(
         before=memo,
         strategies=context.strategies,
     )
-    cache.keep_inspection(pin.uuid, policy.branch, inspection, decided)
     return inspection, decided
 
 

@@ -1,6 +1,7 @@
 """Decisions: which partition groups to compact, with gain and price, from file statistics alone.
 
-Files are listed only for what is chosen.
+Health, fleet and plan go by the same decisions. Files are listed only for what is chosen; a plan then puts them into
+groups as they were counted here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,8 @@ class DecisionMemo:
     valuation: Valuation
     candidates: Mapping[tuple[int, FileSelector], Candidate]
     """Candidates by the identity of their partition group, and by how deep they go."""
+    picked: Mapping[str, Candidate]
+    """What is chosen, by the name of its partition group."""
 
 
 def decide(
@@ -74,20 +77,22 @@ def decide(
     if fresh:
         candidates |= _candidates(fresh, stats, Grouping(stats.pin, policy, rates, paying))
     tasks = tasks_of(health.partition_groups)
-    partitions = [
-        _decision(
-            group,
-            selection,
-            [candidates[id(group), depth.which] for depth in (selection, *selection.others)],
-            valuation,
-            policy,
-            tasks,
-            strategies,
-        )
-        if selection.which is not FileSelector.NONE
-        else Decision(partition_group=group, chosen=False, reason=selection.reason)
-        for group, selection in selected
-    ]
+    partitions: list[Decision] = []
+    picked: dict[str, Candidate] = {}
+    for group, selection in selected:
+        depths = [
+            replace(
+                candidates[id(group), depth.which],
+                selection=depth,
+                other_tasks=other_tasks(tasks, group, candidates[id(group), depth.which].bytes),
+            )
+            for depth in (selection, *selection.others)
+            if selection.which is not FileSelector.NONE
+        ]
+        best = _best(selection, depths, valuation, policy, strategies)
+        if isinstance(best, Candidate):
+            picked[group.name] = best
+        partitions.append(_decision(group, selection, best))
     return DecisionMemo(
         decisions=TableDecisions(health=health, partitions=partitions),
         policy=policy,
@@ -95,40 +100,45 @@ def decide(
         prices=paying,
         valuation=valuation,
         candidates=candidates,
+        picked=picked,
     )
 
 
-def _decision(
-    partition_group: PartitionGroup,
+def _best(
     selection: Selection,
-    candidates: Sequence[Candidate],
+    depths: Sequence[Candidate],
     valuation: Valuation,
     policy: Policy,
-    tasks: int,
     strategies: Strategies,
-) -> Decision:
-    depths = [
-        replace(candidate, selection=depth, other_tasks=other_tasks(tasks, partition_group, candidate.bytes))
-        for candidate, depth in zip(candidates, (selection, *selection.others), strict=True)
-    ]
+) -> Candidate | str:
+    """The best candidate of a partition group, or why there is none."""
+    if not depths:
+        return selection.reason
     useful = [candidate for candidate in depths if candidate.files]
     if not useful:
-        reason = f"packing would not leave fewer files ({selection.reason})"
-        return Decision(partition_group=partition_group, chosen=False, reason=reason, tier=selection.which.tier)
+        return nothing_to_pack(selection)
     best = pick_candidate(useful, valuation, policy, strategies)
+    return best if isinstance(best, str) else useful[best]
+
+
+def nothing_to_pack(selection: Selection) -> str:
+    """Why files that were selected are left alone all the same."""
+    return f"packing would not leave fewer files ({selection.reason})"
+
+
+def _decision(partition_group: PartitionGroup, selection: Selection, best: Candidate | str) -> Decision:
     if isinstance(best, str):
         return Decision(partition_group=partition_group, chosen=False, reason=best, tier=selection.which.tier)
-    taken = useful[best]
     return Decision(
         partition_group=partition_group,
         chosen=True,
-        reason=taken.selection.reason,
-        tier=taken.selection.which.tier,
-        files=taken.files,
-        bytes=taken.bytes,
-        outputs=taken.outputs,
-        gain=taken.gain,
-        cost=taken.cost,
+        reason=best.selection.reason,
+        tier=best.selection.which.tier,
+        files=best.files,
+        bytes=best.bytes,
+        outputs=best.outputs,
+        gain=best.gain,
+        cost=best.cost,
     )
 
 

@@ -1,115 +1,61 @@
-"""From a pinned table to a plan: candidates, groups, packing, prediction, budget."""
+"""From decisions to a plan: files are put into groups as they were counted, within a budget, with what is predicted."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from operator import attrgetter
 
 from icepact.economics.limits import run_limits
 from icepact.economics.speeds import Rates, Workload, encoded_share, on_the_clock
-from icepact.economics.valuation import Valuation
+from icepact.model.decision import Decision
 from icepact.model.effort import NO_ESTIMATE, Estimate
 from icepact.model.files import DataFile, delete_records, signature
-from icepact.model.health import Health, PartitionGroup
+from icepact.model.health import Health
 from icepact.model.limits import Limit
 from icepact.model.plan import Before, LeftOut, Plan, Prediction, RewriteFiles, Unit
 from icepact.model.policy import Policy
-from icepact.model.prices import DEFAULT_PRESET, Prices
 from icepact.model.snapshot import PinnedFiles
 from icepact.plan.budget import within_budget
 from icepact.plan.candidate import Candidate, features_of
+from icepact.plan.decide import DecisionMemo, nothing_to_pack
 from icepact.plan.expected import RemainingRows
-from icepact.plan.file_columns import FileColumns, columns_of_files
-from icepact.plan.groups import Group, Grouping, candidate_of
+from icepact.plan.file_columns import columns_of_files
+from icepact.plan.groups import Group, Grouping
 from icepact.plan.pack import reading_order
-from icepact.plan.pick import other_tasks, pick_candidate, tasks_of
-from icepact.plan.select import select_files
 from icepact.plan.sizes import sizes_after
-from icepact.plan.strategies.selection import FileSelector, Selection
-from icepact.plan.strategies.table import STRATEGIES, Strategies
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _PartitionGroupPlan:
-    """What is planned for one partition group: file groups, and what is left out with the reason."""
-
-    groups: tuple[RewriteFiles, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
-
-
-class _Planning:
-    """All that one plan is made from: the table, the policy, how files are grouped, what is expected of them."""
-
-    def __init__(
-        self,
-        state: PinnedFiles,
-        policy: Policy,
-        rates: Rates,
-        prices: Prices,
-        valuation: Valuation,
-        tasks: int,
-        strategies: Strategies,
-    ) -> None:
-        self.state = state
-        self.policy = policy
-        self.prices = prices.for_table(state.properties)
-        self.valuation = valuation
-        self.tasks = tasks
-        """Tasks of a scan of the whole table once it is compact."""
-        self.strategies = strategies
-        self.grouping = Grouping(state, policy, rates, self.prices)
-        self._expected = RemainingRows(state)
-
-    def with_prediction(self, step: RewriteFiles) -> RewriteFiles:
-        """A step with the rows that remain, and bytes of those alone."""
-        rows, remaining = sum(f.rows for f in step.files), self._expected.rows(step.files)
-        size = round(step.predicted_bytes * remaining / rows) if rows else step.predicted_bytes
-        return replace(step, predicted_rows=remaining, predicted_bytes=size)
 
 
 def make_plan(
-    health: Health,
+    decided: DecisionMemo,
     state: PinnedFiles,
-    policy: Policy,
-    rates: Rates | None = None,
     *,
-    now: datetime,
-    prices: Prices | None = None,
     set_aside: Mapping[str, str] | None = None,
     budget: Sequence[Limit] | None = None,
-    valuation: Valuation | None = None,
-    unchosen: Mapping[str, str] | None = None,
     over_budget: Sequence[LeftOut] = (),
-    strategies: Strategies = STRATEGIES,
 ) -> Plan:
-    """What to rewrite, how, and why everything else is left alone.
+    """What to rewrite, how, and why everything else is left alone: decisions, with the files that they are about.
 
     `state` needs to have only the files of partition groups that are chosen, as far as they are still there.
     `set_aside` says by a group's signature why it is not tried now. `budget` is all that limits the plan; if not given,
-    what the policy allows a run on one core. Without `prices` those of the default preset are taken, and without a
-    `valuation` nothing was learned yet. `unchosen` are partition groups about which it was decided already to leave
-    them alone, with the reason; the files of those that are `over_budget` were not even listed.
+    what the policy allows a run on one core. The files of partition groups that are `over_budget` were not even listed.
     """
-    paying = prices or Prices.of(DEFAULT_PRESET)
-    ahead = valuation or Valuation(now=now, currency=paying.currency)
-    tasks = tasks_of(health.partition_groups)
-    planning = _Planning(state, policy, rates or Rates(), paying, ahead, tasks, strategies)
-    budget = tuple(run_limits(policy, cores=1, currency=paying.currency) if budget is None else budget)
+    policy, rates, health = decided.policy, decided.rates, decided.decisions.health
+    budget = tuple(run_limits(policy, cores=1, currency=decided.prices.currency) if budget is None else budget)
+    unlisted = {entry.partition for entry in over_budget}
+    planning = _Planning(decided, state)
     groups: list[RewriteFiles] = []
     left_out: list[LeftOut] = []
-    unlisted = {entry.partition for entry in over_budget}
-    for partition_group in health.partition_groups:
-        if partition_group.name in unlisted:
-            continue
-        reason = unchosen.get(partition_group.name) if unchosen else None
-        planned = _plan_one(planning, partition_group) if reason is None else _leave(partition_group, reason)
-        groups.extend(planned.groups)
-        left_out.extend(planned.left_out)
+    for decision in decided.decisions.partitions:
+        if decision.partition not in unlisted:
+            steps, rest = planning.planned(decision)
+            groups.extend(steps)
+            left_out.extend(rest)
     groups, aside = _without_set_aside(groups, state, set_aside or {})
-    steps, cut = within_budget(groups, state.deletes, policy, budget)
+    chosen, cut = within_budget(groups, state.deletes, policy, budget)
     cut = [*cut, *over_budget]
-    steps = [planning.with_prediction(step) for step in steps]
-    numbered = tuple(replace(step, group_id=f"g{n:04d}") for n, step in enumerate(steps, start=1))
+    remaining = RemainingRows(state)
+    numbered = tuple(
+        replace(_with_prediction(step, remaining), group_id=f"g{n:04d}") for n, step in enumerate(chosen, start=1)
+    )
     before = Before(files=health.facts.data_files, rows=health.facts.rows, bytes=health.facts.bytes)
     return Plan(
         table=state.table,
@@ -122,17 +68,91 @@ def make_plan(
         steps=numbered,
         deletes=state.deletes,
         left_out=(*left_out, *aside, *cut),
-        predicted=_predict(before, state, numbered, rates or Rates()),
+        predicted=_predict(before, state, numbered, rates),
         before=before,
         complete=not cut and not aside and not _cannot_see_later_commits(state, policy),
         held_back=tuple(sorted({entry.partition for entry in (*cut, *aside)})),
         sizes_before=health.histogram,
         sizes_after=sizes_after(health.histogram, numbered, policy),
         budget=budget,
-        prices=planning.prices,
+        prices=decided.prices,
         note=_note(health, state, policy),
-        planned_at=planning.valuation.now,
+        planned_at=decided.valuation.now,
     )
+
+
+class _Planning:
+    """Decisions about one table, and the files that they are about."""
+
+    def __init__(self, decided: DecisionMemo, state: PinnedFiles) -> None:
+        self._decided = decided
+        self._state = state
+        self._grouping = Grouping(state, decided.policy, decided.rates, decided.prices)
+
+    def planned(self, decision: Decision) -> tuple[Sequence[RewriteFiles], Sequence[LeftOut]]:
+        """The file groups of a decision, and what they leave as it is."""
+        listed, name = self._state.by_partition, decision.partition
+        files = [file for key in decision.partition_group.keys for file in listed.get(key, ())]
+        files.sort(key=attrgetter("path"))  # where files are alike, it decides
+        refused = self._why_not(decision, files)
+        steps = [] if refused else self._steps(self._decided.picked[name], files)
+        if not steps:
+            reason = refused or nothing_to_pack(self._decided.picked[name].selection)
+            facts = decision.partition_group.facts
+            return [], [LeftOut(partition=name, files=facts.data_files, bytes=facts.bytes, reason=reason)]
+        taken = {file.path for step in steps for file in step.files}
+        rest = [file.size for file in files if file.path not in taken]
+        reason = "nothing to gain from these files"
+        return steps, [LeftOut(partition=name, files=len(rest), bytes=sum(rest), reason=reason)] if rest else []
+
+    def _why_not(self, decision: Decision, files: Sequence[DataFile]) -> str | None:
+        """Why a partition group is left alone before anything is packed; `None` if it is not."""
+        twice = sorted({file.path for file in files} & self._state.live_twice)
+        if twice:
+            return f"refused: {twice[0]} is live more than once in this snapshot"
+        if not decision.chosen:
+            return decision.reason
+        return None if files else "its files were replaced since this snapshot"
+
+    def _steps(self, candidate: Candidate, files: Sequence[DataFile]) -> list[RewriteFiles]:
+        columns = columns_of_files(files, self._state.deletes)
+        ordered = [files[at] for at in columns.origin.tolist()]
+        features = features_of(candidate, self._decided.valuation.now, self._decided.policy.horizon / 3600)
+        groups = self._grouping.groups(candidate.partition_group, candidate.selection, columns)
+        return [self._step(candidate, group, ordered, features) for group in groups]
+
+    def _step(
+        self, candidate: Candidate, group: Group, files: Sequence[DataFile], features: Mapping[str, float]
+    ) -> RewriteFiles:
+        """A group with its files, which are in the order of the columns; rows stay in the order of writing."""
+        units = tuple(
+            Unit(files=tuple(sorted((files[at] for at in unit), key=reading_order)), predicted=merged)
+            for unit, merged in zip(group.units, group.merged, strict=True)
+        )
+        return RewriteFiles(
+            group_id="",
+            partition=candidate.partition_group.name,
+            output_spec_id=self._state.spec_id,
+            regroup=candidate.partition_group.target_partitions > 0,
+            units=units,
+            method=group.chosen.method,
+            method_reason=group.chosen.reason,
+            cost=group.chosen.cost,
+            reason=candidate.selection.reason,
+            tier=candidate.selection.which.tier,
+            gain=group.gain,
+            predicted_files=group.outputs,
+            predicted_bytes=group.predicted,
+            delete_records=delete_records((f for unit in units for f in unit.files), self._state.deletes),
+            features=features,
+        )
+
+
+def _with_prediction(step: RewriteFiles, remaining: RemainingRows) -> RewriteFiles:
+    """A step with the rows that remain, and bytes of those alone."""
+    rows, left = sum(f.rows for f in step.files), remaining.rows(step.files)
+    size = round(step.predicted_bytes * left / rows) if rows else step.predicted_bytes
+    return replace(step, predicted_rows=left, predicted_bytes=size)
 
 
 def _note(health: Health, state: PinnedFiles, policy: Policy) -> str:
@@ -165,103 +185,6 @@ def _without_set_aside(
                 LeftOut(partition=group.partition, files=len(group.files), bytes=group.bytes, reason=reason)
             )
     return tried, left_out
-
-
-def _plan_one(planning: _Planning, partition_group: PartitionGroup) -> _PartitionGroupPlan:
-    """The best candidate of one partition group; what is refused, judged already or useless is left out."""
-    state, policy = planning.state, planning.policy
-    selection = select_files(partition_group, policy, planning.valuation.now, planning.strategies)
-    files = [file for key in partition_group.keys for file in state.by_partition.get(key, ())]
-    refused = _why_not(selection, files, state)
-    if refused is not None:
-        return _leave(partition_group, refused)
-    files = sorted(files, key=attrgetter("path"))  # where files are alike, it decides
-    columns = columns_of_files(files, state.deletes)
-    depths = (selection, *selection.others)
-    packed = [_pack_candidate(planning, partition_group, files, columns, depth) for depth in depths]
-    packed = [one for one in packed if one.groups]
-    if not packed:
-        return _leave(partition_group, f"packing would not leave fewer files ({selection.reason})")
-    best = pick_candidate([one.candidate for one in packed], planning.valuation, policy, planning.strategies)
-    if isinstance(best, str):
-        return _leave(partition_group, best)
-    groups = packed[best].groups
-    taken = {f.path for g in groups for f in g.files}
-    rest = [f for f in files if f.path not in taken]
-    if not rest:
-        return _PartitionGroupPlan(groups=groups)
-    size = sum(f.size for f in rest)
-    reason = "nothing to gain from these files"
-    useless = LeftOut(partition=partition_group.name, files=len(rest), bytes=size, reason=reason)
-    return _PartitionGroupPlan(groups=groups, left_out=(useless,))
-
-
-def _why_not(selection: Selection, files: Sequence[DataFile], state: PinnedFiles) -> str | None:
-    """Why a partition group is left alone before anything is packed; `None` if it is not."""
-    twice = sorted({f.path for f in files} & state.live_twice)
-    if twice:
-        return f"refused: {twice[0]} is live more than once in this snapshot"
-    if selection.which is FileSelector.NONE:
-        return selection.reason
-    return None if files else "its files were replaced since this snapshot"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _PackedCandidate:
-    """A candidate with its file groups."""
-
-    groups: tuple[RewriteFiles, ...]
-    candidate: Candidate
-
-
-def _pack_candidate(
-    planning: _Planning,
-    partition_group: PartitionGroup,
-    files: Sequence[DataFile],
-    columns: FileColumns,
-    selection: Selection,
-) -> _PackedCandidate:
-    """A candidate of one depth, packed and priced; its groups carry what a later lesson needs to know."""
-    groups = planning.grouping.groups(partition_group, selection, columns)
-    candidate = candidate_of(partition_group, selection, groups)
-    candidate = replace(candidate, other_tasks=other_tasks(planning.tasks, partition_group, candidate.bytes))
-    features = features_of(candidate, planning.valuation.now, planning.policy.horizon / 3600)
-    ordered = [files[at] for at in columns.origin.tolist()]
-    steps = (_step(planning, partition_group, selection, group, ordered) for group in groups)
-    return _PackedCandidate(groups=tuple(replace(step, features=features) for step in steps), candidate=candidate)
-
-
-def _leave(partition_group: PartitionGroup, reason: str) -> _PartitionGroupPlan:
-    """Leave a whole partition group as it is."""
-    facts = partition_group.facts
-    entry = LeftOut(partition=partition_group.name, files=facts.data_files, bytes=facts.bytes, reason=reason)
-    return _PartitionGroupPlan(left_out=(entry,))
-
-
-def _step(
-    planning: _Planning, partition_group: PartitionGroup, selection: Selection, group: Group, files: Sequence[DataFile]
-) -> RewriteFiles:
-    """A group with its files, which are in the order of the columns; rows stay in the order of writing."""
-    units = tuple(
-        Unit(files=tuple(sorted((files[at] for at in unit), key=reading_order)), predicted=merged)
-        for unit, merged in zip(group.units, group.merged, strict=True)
-    )
-    return RewriteFiles(
-        group_id="",
-        partition=partition_group.name,
-        output_spec_id=planning.state.spec_id,
-        regroup=partition_group.target_partitions > 0,
-        units=units,
-        method=group.chosen.method,
-        method_reason=group.chosen.reason,
-        cost=group.chosen.cost,
-        reason=selection.reason,
-        tier=selection.which.tier,
-        gain=group.gain,
-        predicted_files=group.outputs,
-        predicted_bytes=group.predicted,
-        delete_records=delete_records((f for unit in units for f in unit.files), planning.state.deletes),
-    )
 
 
 def _encoded(step: RewriteFiles) -> float:

@@ -21,7 +21,7 @@ from icepact.plan import planner
 from icepact.plan.decide import decide
 from icepact.plan.file_columns import columns_of_files, columns_of_stats, copied_bytes
 from icepact.stats.table import file_stats_of
-from tests.support.planning import NOW, make_plan
+from tests.support.planning import NOW, decided, make_plan
 from tests.support.random_tables import policies, tables
 from tests.support.states import MB, attach, data_file, delete_file, make_policy, make_state
 
@@ -67,11 +67,8 @@ def test_what_is_judged_from_counts_is_planned_from_files_at_the_same_price(
     case: tuple[Policy, PinnedFiles, Rates],
 ) -> None:
     policy, state, rates = case
-    stats = file_stats_of(state)
-    health = assess(stats, policy)
-    valuation = Valuation(now=NOW)
-    decisions = decide(health, stats, policy, rates, valuation=valuation).decisions
-    plan = planner.make_plan(health, state, policy, rates, now=NOW, valuation=valuation)
+    found = decided(state, policy, rates)
+    decisions, plan = found.decisions, planner.make_plan(found, state)
     steps = defaultdict(list)
     for step in plan.steps:
         steps[step.partition].append(step)
@@ -91,8 +88,8 @@ def test_what_is_judged_from_counts_is_planned_from_files_at_the_same_price(
 def test_the_order_of_files_does_not_matter(case: tuple[Policy, PinnedFiles, Rates], chance: Random) -> None:
     policy, state, rates = case
     shuffled = replace(state, files=chance.sample(list(state.files), len(state.files)))
-    health = assess(file_stats_of(state), policy)
-    plans = [planner.make_plan(health, s, policy, rates, now=NOW) for s in (state, shuffled)]
+    found = decided(state, policy, rates)
+    plans = [planner.make_plan(found, some) for some in (state, shuffled)]
     assert plans[0] == plans[1]
 
 
@@ -101,8 +98,7 @@ def test_a_touched_file_is_copied_but_for_the_row_groups_that_deletes_touch() ->
     starts = tuple(4 + n * 128 * MB for n in range(10))
     files = attach([data_file(f"f{n}", 10 * 128 * MB + 4, row_groups=starts) for n in range(4)], deletes)
     state, policy = make_state(files, deletes), make_policy(strategy="deletes")
-    stats = file_stats_of(state)
-    [decision] = decide(assess(stats, policy), stats, policy, valuation=Valuation(now=NOW)).decisions.chosen
+    [decision] = decided(state, policy).decisions.chosen
     assert decision.cost.copied_bytes == pytest.approx(0.9 * 5 * GB, rel=1e-6)
     assert decision.cost == Cost.sum(step.cost for step in make_plan(state, policy).steps)
 
@@ -154,8 +150,7 @@ def test_what_has_not_changed_is_not_judged_again() -> None:
 
 def test_gain_and_price_are_of_the_packed_candidates() -> None:
     files = [*(data_file(f"s{n}", 10 * MB) for n in range(12)), data_file("large", 500 * MB)]
-    stats, policy = file_stats_of(make_state(files)), make_policy(target_file_size="64MB")
-    decisions = decide(assess(stats, policy), stats, policy, valuation=Valuation(now=NOW)).decisions
+    decisions = decided(make_state(files), make_policy(target_file_size="64MB")).decisions
     [decision] = decisions.chosen
     assert (decision.files, decision.bytes, decision.outputs) == (12, 120 * MB, 2)
     assert decision.gain.files == 10

@@ -14,15 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icepact.assess.health import assess
 from icepact.economics.valuation import Valuation
 from icepact.model.files import DeleteKind
 from icepact.model.plan import Plan
 from icepact.model.policy import Policy, Strategy, Tier
 from icepact.model.snapshot import PinnedFiles
-from icepact.plan import planner
-from icepact.stats.table import file_stats_of
-from tests.support.planning import NOW
+from tests.support.planning import NOW, make_plan
 from tests.support.random_tables import DAYS, committed, exactly, policies, shrinking, sizes, tables
 from tests.support.states import attach, data_file, delete_file, make_policy, make_state
 
@@ -90,8 +87,7 @@ class World:
         self._becomes(number, files=attach(files, state.deletes))
 
     def plan(self) -> Plan:
-        health = assess(file_stats_of(self._state), self.policy, last_compacted=self._clocks)
-        return planner.make_plan(health, self._state, self.policy, now=self.now, valuation=Valuation(now=self.now))
+        return make_plan(self._state, self.policy, last_compacted=self._clocks, valuation=Valuation(now=self.now))
 
     def compact(self, plan: Plan, *, without: int | None = None) -> None:
         """A run of ours; it may fail with one of its groups."""

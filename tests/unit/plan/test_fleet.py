@@ -7,19 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepact.assess.health import assess
 from icepact.economics.limits import fleet_limits
-from icepact.economics.valuation import Valuation
 from icepact.model.errors import BadInput
 from icepact.model.files import DeleteKind
 from icepact.model.fleet import Fleet, InspectionError, RankBy, TableSummary, rank_by, summary_of
 from icepact.model.limits import Limit, Resource
-from icepact.plan.decide import decide
 from icepact.plan.doubt import doubt
 from icepact.plan.fleet import NOTHING, WITHIN, rank
 from icepact.policy.options import options
-from icepact.stats.table import file_stats_of
-from tests.support.planning import NOW
+from tests.support.planning import NOW, decided
 from tests.support.states import MB, attach, data_file, delete_file, make_policy, make_state
 
 
@@ -156,8 +152,8 @@ def test_a_summary_counts_what_the_judgement_chose() -> None:
         data_file(f"l{n}", 500 * MB, partition=("d2",)) for n in (1, 2)
     ]
     deletes = [delete_file("del", DeleteKind.POSITION, records=7, referenced="s1")]
-    policy, stats = make_policy(), file_stats_of(make_state(attach(files, deletes), deletes))
-    decisions = decide(assess(stats, policy), stats, policy, valuation=Valuation(now=NOW)).decisions
+    policy = make_policy()
+    decisions = decided(make_state(attach(files, deletes), deletes), policy).decisions
     found = summary_of(decisions, policy)
     assert (found.table, found.data_files, found.small_files, found.delete_records) == ("db.events", 8, 6, 7)
     assert (found.input_files, found.input_bytes, found.off) == (6, 6 * MB, None)
@@ -198,16 +194,15 @@ def test_an_unknown_ranking() -> None:
 def test_a_ranking_says_what_auto_would_leave_alone(scans_per_day: float, doubted: str) -> None:
     files = [data_file(f"{day}-{n}", MB, partition=(day,)) for day in ("d1", "d2") for n in range(12)]
     state = replace(make_state(files), moments=((1, int(NOW.timestamp() * 1000) - 10**9),))
-    stats, valuation = file_stats_of(state), Valuation(now=NOW)
     policies = [
         make_policy(strategy=strategy, scans_per_day=scans_per_day, reader_parallelism=1, min_file_size="64MB")
         for strategy in ("small-files", "auto")
     ]
-    plain, asking = (decide(assess(stats, p), stats, p, valuation=valuation).decisions for p in policies)
-    said = doubt(plain, valuation, policies[0])
+    plain, asking = (decided(state, policy) for policy in policies)
+    said = doubt(plain)
     assert said.startswith(doubted)
-    assert bool(said) == (not asking.chosen)
-    [entry] = rank([summary_of(plain, policies[0], doubt=said)])
+    assert bool(said) == (not asking.decisions.chosen)
+    [entry] = rank([summary_of(plain.decisions, policies[0], doubt=said)])
     assert (entry.chosen, entry.reason) == (True, said or WITHIN)
-    reasons = {d.reason.partition(" (")[0] for d in asking.partitions if not d.chosen}
+    reasons = {d.reason.partition(" (")[0] for d in asking.decisions.partitions if not d.chosen}
     assert all(reason in said for reason in reasons)

@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 
-from icepact.assess.health import assess
 from icepact.model.files import DataFile, DeleteKind, as_partition, is_odd
 from icepact.model.methods import Method
 from icepact.model.plan import LeftOut, Plan
 from icepact.model.policy import Policy
 from icepact.model.snapshot import LastRun
 from icepact.plan import planner
-from icepact.stats.table import file_stats_of
-from tests.support.planning import NOW, make_plan
+from tests.support.planning import decided, make_plan
 from tests.support.states import MB, attach, data_file, delete_file, make_policy, make_state
 
 
@@ -312,23 +310,23 @@ def test_of_old_specs_only_what_is_asked_for_is_planned() -> None:
 def test_files_that_are_gone_since_the_snapshot_are_not_planned() -> None:
     policy = make_policy(snapshot_id=100)
     before = make_state([*small(6), *small(6, partition=("d2",))])
-    found = assess(file_stats_of(before), policy)
+    found = decided(before, policy)
     now = replace(before, files=before.files[3:6])
-    plan = planner.make_plan(found, now, policy, now=NOW)
+    plan = planner.make_plan(found, now)
     assert paths(plan) == [["d1-3", "d1-4", "d1-5"]]
     assert [(e.partition, e.reason) for e in plan.left_out] == [
         ("day=d2", "its files were replaced since this snapshot")
     ]
     assert plan.complete
-    assert not planner.make_plan(found, replace(now, format_version=1), policy, now=NOW).complete
+    assert not planner.make_plan(found, replace(now, format_version=1)).complete
 
 
 def test_what_was_decided_before_is_told_with_its_own_reason() -> None:
     """Only files of chosen places are listed: of others the plan knows what was decided, not why there are none."""
-    state, policy = make_state(small(6)), make_policy()
-    health = assess(file_stats_of(state), policy)
-    plan = planner.make_plan(health, make_state([]), policy, now=NOW, unchosen={"day=d1": "not worth it: too dear"})
-    assert [entry.reason for entry in plan.left_out] == ["not worth it: too dear"]
+    found = decided(make_state(small(6)), make_policy(strategy="auto", scans_per_day=0.001))
+    [decision] = found.decisions.partitions
+    assert decision.reason.startswith("not worth it: ")
+    assert [entry.reason for entry in planner.make_plan(found, make_state([])).left_out] == [decision.reason]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), -0.0, "NaN", "-0.0"])

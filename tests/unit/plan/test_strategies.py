@@ -19,14 +19,12 @@ from icepact.model.health import PartitionGroup
 from icepact.model.plan import Plan
 from icepact.model.policy import Policy, Strategy
 from icepact.model.snapshot import PinnedFiles
-from icepact.plan import planner
-from icepact.plan.decide import decide
 from icepact.plan.strategies.selection import FileSelector, Selection
 from icepact.plan.strategies.table import STRATEGIES, with_own
 from icepact.plan.tiers import due
 from icepact.policy.options import options
 from icepact.stats.table import file_stats_of
-from tests.support.planning import NOW, make_plan
+from tests.support.planning import NOW, decided, make_plan
 from tests.support.random_tables import committed, policies, shrinking, tables
 from tests.support.states import MB, attach, data_file, delete_file, make_policy, make_state
 
@@ -171,10 +169,9 @@ def test_auto_listens_to_lessons() -> None:
     state = make_state([data_file(f"f{n}", 8 * MB) for n in range(20)])
     policy = make_policy(strategy="auto", scans_per_day=200, reader_parallelism=1)
     grows = Lessons(own=Evidence(compression=Lesson(value=0.7, weight=20, error=0.01)))
-    health = assess(file_stats_of(state), policy)
 
     def planned(lessons: Lessons) -> Plan:
-        return planner.make_plan(health, state, policy, now=NOW, valuation=Valuation(now=NOW, lessons=lessons))
+        return make_plan(state, policy, valuation=Valuation(now=NOW, lessons=lessons))
 
     assert len(planned(Lessons()).steps) == 1
     [entry] = planned(grows).left_out
@@ -196,11 +193,9 @@ def test_a_strategy_of_ones_own_is_one_function() -> None:
     strategies = with_own({"only-first": only_first})
     policy = replace(make_policy(), strategy="only-first")
     state = make_state([data_file(f"{d}{n}", MB, partition=(d,)) for d in ("d1", "d2") for n in range(2)])
-    stats = file_stats_of(state)
-    health = assess(stats, policy)
-    [chosen] = decide(health, stats, policy, valuation=Valuation(now=NOW), strategies=strategies).decisions.chosen
+    [chosen] = decided(state, policy, strategies=strategies).decisions.chosen
     assert (chosen.partition_group.name, chosen.reason) == ("day=d1", "mine")
-    plan = planner.make_plan(health, state, policy, now=NOW, strategies=strategies)
+    plan = make_plan(state, policy, strategies=strategies)
     assert [(step.partition, step.reason) for step in plan.steps] == [("day=d1", "mine")]
     assert [entry.reason for entry in plan.left_out] == ["not mine"]
     assert Plan.from_json(plan.to_json()).policy.strategy == "only-first"

@@ -13,13 +13,12 @@ from icepact.model.files import DataFile, DeleteKind, PartitionSpec, SpecField
 from icepact.model.plan import Plan
 from icepact.model.policy import Policy, Tier
 from icepact.model.snapshot import LastRun
-from icepact.plan.planner import make_plan
 from icepact.plan.select import select_files
 from icepact.plan.strategies.selection import FileSelector
 from icepact.plan.strategies.table import STRATEGIES
 from icepact.plan.tiers import due
 from icepact.stats.table import file_stats_of
-from tests.support.planning import NOW
+from tests.support.planning import NOW, make_plan
 from tests.support.states import MB, attach, data_file, delete_file, make_policy, make_state
 
 BY_DAY = {1: PartitionSpec(spec_id=1, fields=(SpecField(name="day", transform="day", source="ts"),))}
@@ -97,7 +96,7 @@ def test_minor_work_takes_deletes_only_where_files_are_small() -> None:
     deletes = [delete_file("eq", DeleteKind.EQUALITY, records=90 * MB)]
     files = attach([*small(3), data_file("large", 300 * MB)], deletes)
     table = state(files, deletes, committed={1: NOW - HOUR, 2: NOW - HOUR})
-    [step] = make_plan(assess(file_stats_of(table), policy), table, policy, now=NOW).steps
+    [step] = make_plan(table, policy).steps
     assert ({f.path for f in step.files}, step.tier) == ({"s0", "s1", "s2"}, Tier.MINOR)
     assert step.delete_records == 90 * MB
     assert step.gain.delete_files == 0  # it still applies to the large one
@@ -147,9 +146,7 @@ def test_a_tier_that_is_asked_for_bounds_the_depth() -> None:
 def planned(
     files: list[DataFile], policy: Policy, *, committed: Mapping[int, datetime], last_compacted: Any = None
 ) -> Plan:
-    table = state(files, committed=committed)
-    health = assess(file_stats_of(table), policy, last_compacted=last_compacted or {})
-    return make_plan(health, table, policy, now=NOW)
+    return make_plan(state(files, committed=committed), policy, last_compacted=last_compacted)
 
 
 def series(day: str, number: int, count: int) -> list[DataFile]:
@@ -193,9 +190,9 @@ def test_a_table_that_is_not_partitioned_by_time_is_asked_about() -> None:
     table = state(small(6), committed={1: NOW}, specs=by_region)
     policy = make_policy(strategy="time-series")
     with pytest.raises(BadInput, match="with time_column"):
-        make_plan(assess(file_stats_of(table), policy), table, policy, now=NOW)
+        make_plan(table, policy)
     policy = make_policy(strategy="time-series", time_column="day")
-    assert make_plan(assess(file_stats_of(table), policy), table, policy, now=NOW).left_out
+    assert make_plan(table, policy).left_out
 
 
 def test_settled_places_are_still_owed_a_full_rewrite() -> None:
@@ -208,10 +205,10 @@ def test_settled_places_are_still_owed_a_full_rewrite() -> None:
     )
     committed = {1: NOW - timedelta(days=9), 2: NOW - timedelta(days=2)}
     table = state(series("2025-12-30", 2, 4), committed=committed, last_run=last)
-    owed = make_plan(assess(file_stats_of(table), policy), table, policy, now=NOW)
+    owed = make_plan(table, policy)
     assert [s.tier for s in owed.steps] == [Tier.FULL]
     last_compacted = {"day=2025-12-30": {"full": NOW - timedelta(days=1)}}
-    paid = make_plan(assess(file_stats_of(table), policy, last_compacted=last_compacted), table, policy, now=NOW)
+    paid = make_plan(table, policy, last_compacted=last_compacted)
     assert paid.steps == ()
 
 
@@ -220,7 +217,7 @@ def test_files_of_an_old_spec_do_not_keep_a_time_series_from_its_work() -> None:
     old = [data_file(f"o{n}", MB, spec_id=0, partition=()) for n in range(12)]
     table = state([*old, *series("2025-12-30", 2, 4)], committed={1: NOW - 99 * HOUR, 2: NOW - 50 * HOUR}, specs=specs)
     policy = make_policy(strategy="time-series")
-    plan = make_plan(assess(file_stats_of(table), policy), table, policy, now=NOW)
+    plan = make_plan(table, policy)
     assert {step.regroup: step.tier for step in plan.steps} == {True: Tier.MINOR, False: Tier.FULL}
 
 
