@@ -43,13 +43,12 @@ BENCHMARKS = (
     Benchmark("savings", savings),
     Benchmark("predictions", predictions),
     Benchmark("memory", task_memory),
-    Benchmark("lanes", lanes),
     Benchmark("encoding", encoding, listed=False),
     Benchmark("fleet", fleet),
 )
 LISTED = [benchmark.name for benchmark in BENCHMARKS if benchmark.listed]
 REWRITE = "rewrite"
-LARGE = {"safety": safety, "starts": starts}
+LARGE = {"safety": safety, "starts": starts, "lanes": lanes}
 """Benchmarks with tables of rewrite's."""
 DOCS = "docs"
 """Not a benchmark: only writes the pages from the results that are kept."""

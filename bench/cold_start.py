@@ -58,7 +58,7 @@ def cold_health(rounds: int) -> list[Result]:
             ours.append(_seconds(health))
     ratio = statistics.median(ours) / statistics.median(theirs)
     detail = f"median {statistics.median(ours):.2f} s against {statistics.median(theirs):.2f} s, {rounds} rounds"
-    return [Result("cold `icepact health` / bare PySpark counting files", ratio, "x", 0.65, detail, headline=True)]
+    return [Result("cold `icepact health` / bare PySpark counting files", ratio, "x", 0.45, detail, headline=True)]
 
 
 def _seconds(command: list[str]) -> float:
