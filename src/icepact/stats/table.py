@@ -141,59 +141,49 @@ class FileStats:
 
 def file_stats_of(state: PinnedFiles) -> FileStats:
     """Statistics of files that have been listed already, such as those that a row filter selects."""
-    data: dict[int, list[DataFile]] = {}
-    for file in state.files:
-        data.setdefault(file.spec_id, []).append(file)
-    deletes: dict[int, list[DeleteFile]] = {}
-    for delete in state.deletes:
-        deletes.setdefault(delete.spec_id, []).append(delete)
-    return FileStats(
-        pin=state,
-        stats_by_manifest={
-            **{f"data {spec_id}": _stats_of_data_files(spec_id, files) for spec_id, files in sorted(data.items())},
-            **{
-                f"deletes {spec_id}": _stats_of_delete_files(spec_id, files)
-                for spec_id, files in sorted(deletes.items())
-            },
-        },
-    )
+    parts: dict[str, ManifestStats] = {}
+    for spec_id in sorted({file.spec_id for file in state.files}):
+        data = [file for file in state.files if file.spec_id == spec_id]
+        parts[f"data {spec_id}"] = _stats_of(
+            spec_id,
+            data,
+            rows=[f.rows for f in data],
+            row_groups=[len(f.row_groups) or 1 for f in data],
+            key=[_hash(f.path) for f in data],
+            kind=[FORMATS.index(f.format) for f in data],
+            tail=[tail_of(f) for f in data],
+        )
+    for spec_id in sorted({delete.spec_id for delete in state.deletes}):
+        deletes = [delete for delete in state.deletes if delete.spec_id == spec_id]
+        parts[f"deletes {spec_id}"] = _stats_of(
+            spec_id,
+            deletes,
+            rows=[d.records for d in deletes],
+            row_groups=[1 for _ in deletes],
+            key=[0 if d.referenced is None else _hash(d.referenced) for d in deletes],
+            kind=[KINDS.index(d.kind) for d in deletes],
+            tail=[d.size for d in deletes],
+        )
+    return FileStats(pin=state, stats_by_manifest=parts)
 
 
-def _stats_of_data_files(spec_id: int, files: Sequence[DataFile]) -> ManifestStats:
+def _stats_of(
+    spec_id: int, files: Sequence[DataFile] | Sequence[DeleteFile], **columns: Sequence[int]
+) -> ManifestStats:
+    """Files of one spec as a manifest would have them; `columns` are those that data files and deletes tell in ways of
+    their own."""
     partitions = {partition: at for at, partition in enumerate({f.partition: None for f in files})}
+    nothing = np.zeros(len(files), np.int64)
     return ManifestStats(
         spec_id=spec_id,
-        deletes=False,
+        deletes=isinstance(files[0], DeleteFile),
         partitions=tuple(partitions),
         partition=_ints(partitions[f.partition] for f in files),
         size=_ints(f.size for f in files),
-        rows=_ints(f.rows for f in files),
         number=_ints(f.sequence_number for f in files),
-        row_groups=_ints(len(f.row_groups) or 1 for f in files),
-        key=_ints(_hash(f.path) for f in files),
-        kind=_ints(FORMATS.index(f.format) for f in files),
-        low=np.zeros(len(files), np.int64),
-        high=np.zeros(len(files), np.int64),
-        tail=_ints(map(tail_of, files)),
-    )
-
-
-def _stats_of_delete_files(spec_id: int, files: Sequence[DeleteFile]) -> ManifestStats:
-    partitions = {partition: at for at, partition in enumerate({f.partition: None for f in files})}
-    return ManifestStats(
-        spec_id=spec_id,
-        deletes=True,
-        partitions=tuple(partitions),
-        partition=_ints(partitions[f.partition] for f in files),
-        size=_ints(f.size for f in files),
-        rows=_ints(f.records for f in files),
-        number=_ints(f.sequence_number for f in files),
-        row_groups=np.ones(len(files), np.int64),
-        key=_ints(_hash(f.referenced) if f.referenced is not None else 0 for f in files),
-        kind=_ints(KINDS.index(f.kind) for f in files),
-        low=np.zeros(len(files), np.int64),
-        high=np.zeros(len(files), np.int64),
-        tail=_ints(f.size for f in files),
+        low=nothing,
+        high=nothing,
+        **{name: _ints(values) for name, values in columns.items()},
     )
 
 

@@ -13,7 +13,8 @@ Messages name paths and error codes, never keys, tokens or signed addresses.
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -190,6 +191,19 @@ def checked_range(source: Source, offset: int, length: int) -> None:
     """Refuse what lies outside the file: a damaged footer must not become a strange request."""
     if offset < 0 or length < 0 or offset + length > source.size:
         raise FileDamaged(f"{source.path}: bytes {offset} to {offset + length} are not within its {source.size} bytes")
+
+
+_MEANING = {FileNotFoundError: FileMissing, FileExistsError: FileTaken, PermissionError: StorageRefused}
+
+
+@contextmanager
+def in_our_words(path: str, words: Callable[[OSError], str]) -> Iterator[None]:
+    """Raise what goes wrong with a file as an error of ours, in words that may be told."""
+    try:
+        yield
+    except OSError as error:
+        kinds = (ours for theirs, ours in _MEANING.items() if isinstance(error, theirs))
+        raise next(kinds, StorageError)(f"{path}: {words(error)}") from None
 
 
 def as_bytes(data: Any) -> memoryview:

@@ -15,8 +15,6 @@ from icepact.execute.storage.base import (
     MIB,
     Bytes,
     FileDamaged,
-    FileMissing,
-    FileTaken,
     Meter,
     Source,
     Storage,
@@ -24,6 +22,7 @@ from icepact.execute.storage.base import (
     StorageRefused,
     as_bytes,
     checked_range,
+    in_our_words,
 )
 from icepact.model.errors import Unsupported
 
@@ -83,12 +82,8 @@ class LocalStorage(Storage):
 
     def delete(self, path: str) -> None:
         """Remove a file; an absent one is no error."""
-        try:
+        with in_our_words(path, _words), suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(local_path(path))
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except OSError as error:
-            raise translated(path, error) from None
 
 
 class LocalSource(Source):
@@ -100,10 +95,8 @@ class LocalSource(Source):
         self.path = path
         self.size = size
         self._meter = meter
-        try:
+        with in_our_words(path, _words):
             self.handle = os.open(local_path(path), os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise translated(path, error) from None
         stored = os.fstat(self.handle).st_size
         if stored != size:
             self.close()
@@ -115,10 +108,8 @@ class LocalSource(Source):
         data = as_bytes(pa.allocate_buffer(length)) if length else memoryview(bytearray())
         done = 0
         while done < length:
-            try:
+            with in_our_words(self.path, _words):
                 count = os.preadv(self.handle, [data[done:]], offset + done)
-            except OSError as error:
-                raise translated(self.path, error) from None
             if not count:
                 raise FileDamaged(f"{self.path}: ends at byte {offset + done}, the table says {self.size}")
             done += count
@@ -149,10 +140,8 @@ class LocalSink:
             os.makedirs(os.path.dirname(self._name), exist_ok=True)
         except OSError as error:
             raise StorageRefused(f"{path}: no folder for it: {os.strerror(error.errno or 0)}") from None
-        try:
+        with in_our_words(path, _words):
             self._handle = os.open(self._name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise translated(path, error) from None
 
     def append(self, data: Bytes) -> None:
         """Write bytes at the end."""
@@ -180,10 +169,8 @@ class LocalSink:
         """Publish: the file is complete."""
         self._flush()
         handle, self._handle = self._handle, -1
-        try:
+        with in_our_words(self.path, _words):
             os.close(handle)
-        except OSError as error:
-            raise translated(self.path, error) from None
         self._published = True
 
     def abort(self) -> None:
@@ -206,11 +193,9 @@ class LocalSink:
 
     def _write(self, view: memoryview) -> None:
         done = 0
-        while done < len(view):
-            try:
+        with in_our_words(self.path, _words):
+            while done < len(view):
                 done += os.write(self._handle, view[done:])
-            except OSError as error:
-                raise translated(self.path, error) from None
         self._meter.add(written=done)
 
     def _copy_in_kernel(self, source: LocalSource, offset: int, length: int) -> int:
@@ -221,7 +206,8 @@ class LocalSink:
                 count = self._ways[0](source.handle, offset + done, self._handle, min(COPY_STEP, length - done))
             except OSError as error:
                 if error.errno not in _REFUSALS:
-                    raise translated(self.path, error) from None
+                    with in_our_words(self.path, _words):
+                        raise
                 del self._ways[0]
                 continue
             if not count:  # the end of the file, or a file system that cannot say no: reading will tell
@@ -231,13 +217,5 @@ class LocalSink:
         return done
 
 
-def translated(path: str, error: OSError) -> StorageError:
-    """An error of the operating system in our words."""
-    reason = f"{path}: {os.strerror(error.errno) if error.errno else 'failed'}"
-    if isinstance(error, FileNotFoundError):
-        return FileMissing(reason)
-    if isinstance(error, FileExistsError):
-        return FileTaken(reason)
-    if isinstance(error, PermissionError):
-        return StorageRefused(reason)
-    return StorageError(reason)
+def _words(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else "failed"

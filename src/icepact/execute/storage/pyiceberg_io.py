@@ -12,15 +12,13 @@ from icepact.execute.storage.base import (
     MIB,
     Bytes,
     FileDamaged,
-    FileMissing,
-    FileTaken,
     Meter,
     Source,
     Storage,
     StorageError,
-    StorageRefused,
     as_bytes,
     checked_range,
+    in_our_words,
 )
 from icepact.model.errors import Unsupported
 
@@ -55,12 +53,8 @@ class PyIcebergStorage(Storage):
 
     def delete(self, path: str) -> None:
         """Remove a file; an absent one is no error."""
-        try:
+        with in_our_words(path, _words), suppress(FileNotFoundError):
             self._io.delete(path)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise _translated(path, error) from None
 
 
 class PyIcebergSource(Source):
@@ -70,17 +64,15 @@ class PyIcebergSource(Source):
         self.path = path
         self.size = size
         self._meter = meter
-        try:
+        with in_our_words(path, _words):
             self._stream = io.new_input(path).open(seekable=True)
-        except OSError as error:
-            raise _translated(path, error) from None
 
     def read(self, offset: int, length: int) -> memoryview:
         """Exactly these bytes."""
         checked_range(self, offset, length)
         pieces: list[bytes] = []
         left = length
-        try:
+        with in_our_words(self.path, _words):
             self._stream.seek(offset)
             while left:
                 piece = self._stream.read(left)
@@ -88,8 +80,6 @@ class PyIcebergSource(Source):
                     raise FileDamaged(f"{self.path}: ends early, the table says {self.size} bytes")
                 pieces.append(piece)
                 left -= len(piece)
-        except OSError as error:
-            raise _translated(self.path, error) from None
         self._meter.add(read=length)
         return memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
@@ -109,21 +99,17 @@ class PyIcebergSink:
         self._io = io
         self._meter = meter
         self._done = False
-        try:
+        with in_our_words(path, _words):
             self._stream: OutputStream = io.new_output(path).create(overwrite=False)
-        except OSError as error:
-            raise _translated(path, error) from None
 
     def append(self, data: Bytes) -> None:
         """Write bytes at the end."""
         if self._done:
             raise StorageError(f"{self.path}: is closed already")
         view = as_bytes(data)
-        try:
+        with in_our_words(self.path, _words):
             for start in range(0, len(view), STREAM_STEP):
                 self._stream.write(bytes(view[start : start + STREAM_STEP]))
-        except OSError as error:
-            raise _translated(self.path, error) from None
         self.position += len(view)
         self._meter.add(written=len(view))
 
@@ -137,10 +123,8 @@ class PyIcebergSink:
         """Publish the file."""
         if self._done:
             raise StorageError(f"{self.path}: is closed already")
-        try:
+        with in_our_words(self.path, _words):
             self._stream.close()
-        except OSError as error:
-            raise _translated(self.path, error) from None
         self._done = True
 
     def abort(self) -> None:
@@ -154,12 +138,9 @@ class PyIcebergSink:
         self._done = True
 
 
-def _translated(path: str, error: OSError) -> StorageError:
-    """An error in our words; what a service says in its own may name more than we want to tell."""
-    if isinstance(error, FileNotFoundError):
-        return FileMissing(f"{path}: does not exist")
-    if isinstance(error, FileExistsError):
-        return FileTaken(f"{path}: exists already")
-    if isinstance(error, PermissionError):
-        return StorageRefused(f"{path}: access denied")
-    return StorageError(f"{path}: {type(error).__name__}")
+_WORDS = {FileNotFoundError: "does not exist", FileExistsError: "exists already", PermissionError: "access denied"}
+
+
+def _words(error: OSError) -> str:
+    """What a service says in its own words may name more than we want to tell."""
+    return next((said for kind, said in _WORDS.items() if isinstance(error, kind)), type(error).__name__)
