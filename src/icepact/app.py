@@ -233,7 +233,9 @@ class Application:
                 on_resumed(resumed)
             return True
 
-        outcome = compact(context, name, request, progress=progress, on_resumed=go_on, confirm=confirm or _always)
+        outcome = compact(
+            context, name, request, progress=progress, on_resumed=go_on, confirm=confirm or (lambda _: True)
+        )
         if outcome is None:
             raise Cancelled(f"the plan for {name} was not confirmed")
         return outcome
@@ -304,7 +306,7 @@ class Application:
             context = self.context()
             from icepact.maintain.fleet import visit_tables
 
-            for visit in visit_tables(context, fleet, dry_run=dry_run, on_table=on_table or _ignore):
+            for visit in visit_tables(context, fleet, dry_run=dry_run, on_table=on_table or (lambda _: None)):
                 visits.append(visit)
                 if on_visit is not None:
                     on_visit(visit)
@@ -444,13 +446,3 @@ class Application:
                 f"no table {show_name(parts)} in the warehouse {self.catalog.embedded}"
                 f"{taken if parts[:-1] == self._namespace else ''}: `icepact tables` lists what is there"
             )
-
-
-def _always(plan: "Plan") -> bool:
-    """Confirm any plan: the caller gave no `confirm`."""
-    del plan
-    return True
-
-
-def _ignore(name: str) -> None:
-    """Do nothing before a table of a round: the caller gave no `on_table`."""

@@ -4,23 +4,17 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from icepact.commit.reconcile import EXPIRED
 from icepact.iceberg.commit.replace import roll_back
-from icepact.iceberg.commit.run_files import (
-    missing_files,
-)
+from icepact.iceberg.commit.run_files import missing_files
 from icepact.iceberg.spark.catalog import SparkCatalog
 from icepact.iceberg.table.row_checksum import row_checksum
 from icepact.iceberg.table.table import IcebergTable
 from icepact.maintain.interrupts import under_way
 from icepact.maintain.runs import resume
-from icepact.model.errors import (
-    BadInput,
-    CommitUnknown,
-    IcepactError,
-    PermanentError,
-)
+from icepact.model.errors import BadInput, CommitUnknown, IcepactError, PermanentError
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
 from icepact.model.policy import Policy
@@ -82,17 +76,14 @@ def verify(spark_catalog: SparkCatalog, record: RunRecord) -> Sequence[VerifyRes
 
 
 def _check(table: IcebergTable, landed: CommittedBatch) -> VerifyResult:
+    result = partial(VerifyResult, snapshot_id=landed.snapshot_id)
     if landed.snapshot_id == EXPIRED or not table.has_snapshot(landed.snapshot_id):
-        return VerifyResult(snapshot_id=landed.snapshot_id, rows=None, same=None, reason="the snapshot has expired")
+        return result(rows=None, same=None, reason="the snapshot has expired")
     removed, added = table.changed_paths(landed.snapshot_id)
     missing = missing_files(table, added)
     if missing:
-        return VerifyResult(
-            snapshot_id=landed.snapshot_id,
-            rows=None,
-            same=False,
-            reason=f"{len(missing)} of its {len(added)} files are not on storage any more, first {min(missing)}",
-        )
+        gone = f"{len(missing)} of its {len(added)} files are not on storage any more, first {min(missing)}"
+        return result(rows=None, same=False, reason=gone)
     after = row_checksum(table, table.tasks_of(landed.snapshot_id, added))
     recorded_sum = table.fact(landed.snapshot_id, "proof-row-sum")
     there = landed.parent_id is not None and table.has_snapshot(landed.parent_id)
@@ -106,21 +97,14 @@ def _check(table: IcebergTable, landed: CommittedBatch) -> VerifyResult:
             how = "every row is the same, but for the ids that rows from before an upgrade have got"
         what = f"{before.rows} rows before, {after.rows} after"
         how = how if same else f"sums {before.total} and {after.total}"
-        return VerifyResult(snapshot_id=landed.snapshot_id, rows=after.rows, same=same, reason=f"{what}; {how}")
+        return result(rows=after.rows, same=same, reason=f"{what}; {how}")
+    expired = "the snapshot before it has expired"
     if recorded_sum is not None:
         same = int(recorded_sum) == after.total
-        return VerifyResult(
-            snapshot_id=landed.snapshot_id,
-            rows=after.rows,
-            same=same,
-            reason=f"the snapshot before it has expired; the sum in its summary is {'the same' if same else 'another'}",
-        )
-    return VerifyResult(
-        snapshot_id=landed.snapshot_id,
-        rows=after.rows,
-        same=None,
-        reason="the snapshot before it has expired, and its summary carries no sum: only `--verify full` does",
-    )
+        how = f"the sum in its summary is {'the same' if same else 'another'}"
+        return result(rows=after.rows, same=same, reason=f"{expired}; {how}")
+    how = "its summary carries no sum: only `--verify full` does"
+    return result(rows=after.rows, same=None, reason=f"{expired}, and {how}")
 
 
 def take_back(spark_catalog: SparkCatalog, record: RunRecord, store: RunStore) -> int:

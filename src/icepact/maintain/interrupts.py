@@ -10,8 +10,12 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from types import FrameType
+from typing import Concatenate, ParamSpec, TypeVar
 
+P = ParamSpec("P")
+R = TypeVar("R")
 INTERRUPTED = 130
 """Exit code of programs that Ctrl-C ended."""
 
@@ -101,3 +105,14 @@ def under_way() -> Iterator[UnderWay]:
         signal.signal(signal.SIGINT, before)
     if work.pressed:
         raise KeyboardInterrupt(work.so_far())
+
+
+def stopped_in_order(work: Callable[Concatenate[UnderWay, P], R]) -> Callable[P, R]:
+    """Decorator for work that is `under_way` as long as it goes on, and is given that as its first argument."""
+
+    @wraps(work)
+    def heard(*args: P.args, **kwargs: P.kwargs) -> R:
+        with under_way() as under:
+            return work(under, *args, **kwargs)
+
+    return heard

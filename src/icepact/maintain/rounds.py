@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, assert_never
 
 from icepact.commit.batches import CommitBatch, ProvenGroup
-from icepact.commit.judge import Answer, InputAtPin, Verdict, pinned_inputs
+from icepact.commit.judge import Answer, Verdict, pinned_inputs
 from icepact.commit.proof import prove
 from icepact.commit.protocol import commit
 from icepact.economics.run_budget import RunBudget
@@ -435,45 +435,45 @@ class Work:
     def refused(self) -> None:
         """The attempt is over, and nothing came of it."""
         self._run.attempt = None
-        self._note(lambda: self._store.move(self._run.claim, Status.RUNNING, attempts=self._run.pending))
+        self._note_state()
 
     def unanswered(self) -> None:
         """The attempt may have landed, or still land."""
         assert self._run.attempt is not None
         self._run.pending.append(replace(self._run.attempt, ended=True))
         self._run.attempt = None
-        self._note(lambda: self._store.move(self._run.claim, Status.RUNNING, attempts=self._run.pending))
+        self._note_state()
 
     def landed(self, landed: CommittedBatch) -> None:
         """The attempt is in the table, whether or not that can be recorded."""
         self._run.accept(landed)
         self._progress.step("landed")
-        self._note(
-            lambda: self._store.move(
-                self._run.claim, Status.RUNNING, attempts=self._run.pending, landed=self._run.landed
-            )
-        )
+        self._note_state()
         self._progress.step("committed")
 
     def broken(self, why: str) -> None:
         """Stop the table: nobody touches it until a person has looked."""
         stop_the_table(self._table, self._store, why)
 
-    def _note(self, write: Callable[[], None]) -> None:
+    def _note_state(self) -> None:
+        run = self._run
         try:
-            write()
+            self._store.move(run.claim, Status.RUNNING, attempts=run.pending, landed=run.landed)
         except IcepactError as error:
-            _log.warning("the state of run %s could not be recorded: %s", self._run.run_id, error)
+            _log.warning("the state of run %s could not be recorded: %s", run.run_id, error)
 
 
 def stop_the_table(table: IcebergTable, store: RecordStore, why: str) -> None:
     """Record that nobody touches a table until a person has looked and said `icepact unblock`."""
     try:
-        store.failed(
-            table.uuid, Failure(signature=BROKEN, partition="", reason=why, count=0, last_at=datetime.now(UTC))
-        )
+        store.failed(table.uuid, failure_of(BROKEN, why))
     except IcepactError as error:
         _log.error("%s must not be touched (%s), and that could not be recorded: %s", table.name, why, error)
+
+
+def failure_of(signature: str, reason: str, partition: str = "") -> Failure:
+    """One failure, now; how many there were before is the store's to know."""
+    return Failure(signature=signature, partition=partition, reason=reason, count=0, last_at=datetime.now(UTC))
 
 
 def what_is_read(plan: Plan, table: IcebergTable) -> dict[str, str]:
@@ -490,11 +490,8 @@ def what_is_read(plan: Plan, table: IcebergTable) -> dict[str, str]:
 
 def _numbers(unit: Unit) -> str:
     """Sequence numbers and row ids of a unit's files: rows inherit them."""
-    return _digest(json.dumps([(file.path, file.sequence_number, file.first_row_id) for file in unit.files]))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    numbers = json.dumps([(file.path, file.sequence_number, file.first_row_id) for file in unit.files])
+    return hashlib.sha256(numbers.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -524,7 +521,7 @@ def rebase(plan: Plan, group_ids: Collection[str], view: HeadView) -> Rebased:
         units = tuple(replace(unit, files=tuple(live[f.path] for f in unit.files)) for unit in step.units)
         steps.append(replace(step, units=units))
         for unit_id, before, now in zip(unit_ids(step), step.units, units, strict=True):
-            then = _pinned(before.files, plan)
+            then = pinned_inputs(before.files, plan.deletes)
             if plan.format_version != view.format_version or then != pinned_inputs(now.files, view.deletes):
                 changed.add(unit_id)
     again = replace(
@@ -536,7 +533,3 @@ def rebase(plan: Plan, group_ids: Collection[str], view: HeadView) -> Rebased:
         deletes=view.deletes,
     )
     return Rebased(plan=again, changed=frozenset(changed), given_up=given_up)
-
-
-def _pinned(files: Sequence[DataFile], plan: Plan) -> list[InputAtPin]:
-    return pinned_inputs(files, plan.deletes)

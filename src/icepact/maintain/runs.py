@@ -27,9 +27,9 @@ from icepact.iceberg.table.staging import Staging
 from icepact.iceberg.table.table import IcebergTable
 from icepact.maintain.first_run import is_first, runs_now
 from icepact.maintain.inspect import SET_ASIDE_AFTER
-from icepact.maintain.interrupts import UnderWay, under_way
+from icepact.maintain.interrupts import UnderWay, stopped_in_order
 from icepact.maintain.outcomes import outcome_of, what_became_of
-from icepact.maintain.rounds import BROKEN, RECALLED_FOR, Run, Work, rebase, stop_the_table, what_is_read
+from icepact.maintain.rounds import BROKEN, RECALLED_FOR, Run, Work, failure_of, rebase, stop_the_table, what_is_read
 from icepact.model.errors import (
     BadInput,
     Cancelled,
@@ -46,7 +46,7 @@ from icepact.model.methods import METHODS
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
 from icepact.model.progress import Progress
-from icepact.model.run import Attempt, CommittedBatch, Failure, Lease, RunRecord, groups_of
+from icepact.model.run import Attempt, CommittedBatch, Lease, RunRecord, groups_of
 from icepact.model.saved import DroppedGroup
 from icepact.model.status import Status
 from icepact.record.process import is_gone, this_process
@@ -66,7 +66,9 @@ _FIRST_WAIT = 0.2
 _log = logging.getLogger("icepact")
 
 
+@stopped_in_order
 def apply(
+    under: UnderWay,
     spark_catalog: SparkCatalog,
     plan: Plan,
     store: RecordStore,
@@ -78,18 +80,6 @@ def apply(
 
     Ctrl-C cancels the run; KeyboardInterrupt is raised when it has ended.
     """
-    with under_way() as work:
-        return _apply(spark_catalog, plan, store, progress, dropped, work)
-
-
-def _apply(
-    spark_catalog: SparkCatalog,
-    plan: Plan,
-    store: RecordStore,
-    progress: Progress,
-    dropped: Sequence[DroppedGroup],
-    under: UnderWay,
-) -> Outcome:
     clock = time.monotonic()
     table = spark_catalog.table(plan.table)
     if table.uuid != plan.uuid:
@@ -110,15 +100,9 @@ def _apply(
         owner=this_process(),
         folder=run_folder(table, run_id),
     )
+    new_run = partial(Run, plan=plan, run_id=run_id, started_at=started, clock=clock, dropped=dropped)
     if not plan.steps:
-        run = Run(
-            plan=plan,
-            run_id=record.run_id,
-            started_at=started,
-            clock=clock,
-            claim=store.begin(record),
-            dropped=dropped,
-        )
+        run = new_run(claim=store.begin(record))
         run.outcome = outcome_of(run)
         _finish(store, run, run.outcome)
         return run.outcome
@@ -128,16 +112,7 @@ def _apply(
         start_workers(spark)
     with lease_held(store, table, record.run_id, under) as watch:
         progress.step("held")
-        claim = store.begin(record, plan.to_json())
-        run = Run(
-            plan=plan,
-            run_id=record.run_id,
-            started_at=started,
-            clock=clock,
-            claim=claim,
-            dropped=dropped,
-            first=is_first(spark),
-        )
+        run = new_run(claim=store.begin(record, plan.to_json()), first=is_first(spark))
         runs_now(spark)
         under.so_far = lambda: what_became_of(run)
         progress.step("recorded")
@@ -148,18 +123,14 @@ def _apply(
         )
 
 
-def resume(spark_catalog: SparkCatalog, record: RunRecord, store: RecordStore, progress: Progress) -> Outcome:
+@stopped_in_order
+def resume(
+    under: UnderWay, spark_catalog: SparkCatalog, record: RunRecord, store: RecordStore, progress: Progress
+) -> Outcome:
     """Carry on with a run whose process died: what is finished and still fits is not done again.
 
     Ctrl-C cancels the run; KeyboardInterrupt is raised when it has ended.
     """
-    with under_way() as work:
-        return _resume(spark_catalog, record, store, progress, work)
-
-
-def _resume(
-    spark_catalog: SparkCatalog, record: RunRecord, store: RecordStore, progress: Progress, under: UnderWay
-) -> Outcome:
     document = store.plan(record.run_id)
     if not record.status.open or record.status is Status.FENCED:
         raise BadInput(f"run {record.run_id} has ended ({record.status}): there is nothing to resume")
@@ -474,17 +445,13 @@ def _remember_failures(table: IcebergTable, run: Run, store: FailureStore) -> No
     for step in run.plan.steps:
         name = signature(step.files, run.plan.deletes)
         if step.group_id in failed:
-            store.failed(table.uuid, _failure(name, step.partition, failed[step.group_id]))
+            store.failed(table.uuid, failure_of(name, failed[step.group_id], step.partition))
         elif step.group_id in committed:
             well.append(name)
     if run.landed:
         store.forget_failures(table.uuid, [*well, WHOLE_TABLE])
     elif run.error is not None and run.blamed and not is_full(run.error):
-        store.failed(table.uuid, _failure(WHOLE_TABLE, "", run.error))
-
-
-def _failure(name: str, partition: str, reason: str) -> Failure:
-    return Failure(signature=name, partition=partition, reason=reason, count=0, last_at=datetime.now(UTC))
+        store.failed(table.uuid, failure_of(WHOLE_TABLE, run.error))
 
 
 def _clean_up(table: IcebergTable, run: Run, store: RunsAndLeases) -> None:

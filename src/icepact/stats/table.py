@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 
@@ -174,6 +175,7 @@ def _stats_of(
     their own."""
     partitions = {partition: at for at, partition in enumerate({f.partition: None for f in files})}
     nothing = np.zeros(len(files), np.int64)
+    own: dict[str, Any] = {name: _ints(values) for name, values in columns.items()}
     return ManifestStats(
         spec_id=spec_id,
         deletes=isinstance(files[0], DeleteFile),
@@ -183,7 +185,7 @@ def _stats_of(
         number=_ints(f.sequence_number for f in files),
         low=nothing,
         high=nothing,
-        **{name: _ints(values) for name, values in columns.items()},
+        **own,
     )
 
 

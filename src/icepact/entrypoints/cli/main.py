@@ -1,7 +1,7 @@
 """`icepact`: the commands."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -166,10 +166,7 @@ def plan(
     if reset and not learned:
         raise BadInput("--reset forgets what was learned: say --learned --reset")
     if learned:
-        from icepact.entrypoints.cli.learned import show_learned
-
-        given = {*request.model_fields_set, *({"out"} if out is not None else ())}
-        show_learned(session.application(short=True), session.renderer, name, given, reset=reset)
+        _show_learned(session, name, {*request.model_fields_set, *({"out"} if out is not None else ())}, reset=reset)
         return
     file = None if out is None else file_to_write(out)
     application = session.application(short=True)
@@ -182,6 +179,18 @@ def plan(
     session.renderer.plan(answer, whole=whole)
     if file is not None:
         session.renderer.note(f"the plan is in {file}; carry it out with: icepact apply {file}")
+
+
+def _show_learned(session: Session, table: str, given: Collection[str], *, reset: bool) -> None:
+    """What strategy `auto` learned about a table; Spark is not started. No option of a plan may be `given`."""
+    if given:
+        raise BadInput(f"--learned takes no options of a plan: leave out --{min(given).replace('_', '-')}")
+    application = session.application(short=True)
+    if reset:
+        application.forget_lessons(table)
+        session.renderer.message(f"what was learned about {table} is forgotten")
+    else:
+        session.renderer.lessons(table, application.learned(table))
 
 
 @app.command(epilog=REWRITES)

@@ -13,11 +13,19 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from icepact.economics.lessons import Lessons
 from icepact.economics.report import Costs
 from icepact.entrypoints.cli.bars import BLOCKS, LETTERS, partition_bars, size_bars
 from icepact.entrypoints.cli.columns import Column, fitted, plain_table
-from icepact.entrypoints.cli.fleet_lines import REASON, fleet_columns, fleet_line, reasons, visit_line
-from icepact.entrypoints.cli.run_lines import cost_columns, run_columns
+from icepact.entrypoints.cli.lists import (
+    REASON,
+    cost_columns,
+    fleet_columns,
+    fleet_line,
+    reasons,
+    run_columns,
+    visit_line,
+)
 from icepact.model.fleet import Fleet, Round, Visit, VisitStatus
 from icepact.model.formatting import format_duration, format_money, format_seconds, format_size, plural
 from icepact.model.health import Health
@@ -221,6 +229,13 @@ class Renderer:
         for group in o.groups:
             if not group.committed:
                 self.out.print(f"not done: {group.partition}: {group.reason}", markup=False)
+
+    def lessons(self, table: str, lessons: Lessons) -> None:
+        """What earlier runs taught about a table."""
+        if self.as_json:
+            self.document({"table": table, **lessons.to_dict()})
+        else:
+            self.out.print(lessons.explain(), markup=False)
 
     def message(self, text: str) -> None:
         """One line that is the answer."""

@@ -30,12 +30,16 @@ _ONE_LINE = 44
 
 def page(health: Health, plan: Plan, *, written_at: datetime, where: Sequence[str] = ()) -> str:
     """The whole page. `where` are the flags by which a command finds the table."""
-    sections = (_planned, _score, _sizes, _partitions, _deletes, _snapshots)
     body = tag(
         "main",
         _top(health, written_at),
         _verdict(health, plan, where),
-        *(section(health, plan) for section in sections),
+        _planned(plan),
+        _score(health),
+        _sizes(health, plan),
+        _partitions(health),
+        _deletes(health),
+        _snapshots(health),
         tag("footer", f"Written by icepact on {written_at:%Y-%m-%d %H:%M} UTC from the table's metadata alone."),
     )
     style = Markup((files(__package__) / "report.css").read_text(encoding="utf-8"))
@@ -92,8 +96,7 @@ def _command(plan: Plan, where: Sequence[str]) -> str:
 # -- how it is ------------------------------------------------------------------------------------
 
 
-def _score(health: Health, plan: Plan) -> Markup:
-    del plan
+def _score(health: Health) -> Markup:
     signals = signals_of(health.facts)
     most = {signal.name: signal.points for signal in signals}
     parts = [
@@ -162,8 +165,7 @@ def _sizes(health: Health, plan: Plan) -> Markup:
     )
 
 
-def _partitions(health: Health, plan: Plan) -> Markup:
-    del plan
+def _partitions(health: Health) -> Markup:
     if not health.partitions:
         return _section("Partitions", tag("p", "There are none."))
     each = math.ceil(len(health.partitions) / _MOST_CELLS)
@@ -221,8 +223,7 @@ def _worst(worst: Sequence[PartitionHealth]) -> Markup:
     )
 
 
-def _deletes(health: Health, plan: Plan) -> Markup:
-    del plan
+def _deletes(health: Health) -> Markup:
     f = health.facts
     if not f.all_delete_files:
         return _section("Delete debt", tag("p", "There are no deletes that readers have to apply."))
@@ -249,8 +250,7 @@ def _deletes(health: Health, plan: Plan) -> Markup:
     )
 
 
-def _snapshots(health: Health, plan: Plan) -> Markup:
-    del plan
+def _snapshots(health: Health) -> Markup:
     if not health.timeline:
         return _section("Snapshots over time", tag("p", "There are no snapshots."))
     operations = Counter(moment.operation or "unknown" for moment in health.timeline)
@@ -266,8 +266,7 @@ def _snapshots(health: Health, plan: Plan) -> Markup:
 # -- what would be done ---------------------------------------------------------------------------
 
 
-def _planned(health: Health, plan: Plan) -> Markup:
-    del health
+def _planned(plan: Plan) -> Markup:
     if not plan.steps and not plan.left_out:
         return _section("What would be done, and why", tag("p", "There is nothing to decide about."))
     return _section(

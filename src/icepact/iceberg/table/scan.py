@@ -15,15 +15,7 @@ from icepact.model.files import DataFile, DeleteFile, DeleteKind, Partition, Par
 _TASK = "org.apache.iceberg.ContentScanTask"
 _FILE = "org.apache.iceberg.ContentFile"
 _DELETE_COLUMNS = [
-    *(
-        "content",
-        "file_path",
-        "file_format",
-        "partition",
-        "record_count",
-        "file_size_in_bytes",
-        "equality_ids",
-    ),
+    *("content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes", "equality_ids"),
     *("sort_order_id", "referenced_data_file", "content_offset", "content_size_in_bytes", "split_offsets"),
 ]
 
@@ -35,6 +27,18 @@ def described_files(java: Java, table: Any, described: Sequence[Mapping[str, Any
     parser = java.iceberg.rest.responses.FetchScanTasksResponseParser
     parsed = parser.fromJson(node, table.specs(), True).fileScanTasks()
     return java.mapped(parsed, java.method(_TASK, "file"))
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Hold the garbage collector while a million small objects are made: it finds nothing and costs half."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class ScanTasks:
@@ -164,12 +168,9 @@ class ScanTasks:
         parsed: dict[str, Any] = from_json(self.java.big_text(to_json, response), cache_strings="keys")
         return parsed
 
+    @gc_paused()
     def files(self, index_of_delete: Mapping[tuple[str, int | None], int]) -> list[DataFile]:
         """All tasks as data files; deletes are given as positions in the caller's list."""
-        with gc_paused():
-            return self._files(index_of_delete)
-
-    def _files(self, index_of_delete: Mapping[tuple[str, int | None], int]) -> list[DataFile]:
         document = self.document()
         deletes = [index_of_delete[d["file-path"], d.get("content-offset")] for d in document.get("delete-files", ())]
         shared: dict[tuple[int, Partition], Partition] = {}
@@ -256,15 +257,3 @@ def _delete_file(file: Mapping[str, Any], number: int) -> DeleteFile:
         file_size=file["file-size-in-bytes"],
         equality_ids=tuple(file.get("equality-ids", ())),
     )
-
-
-@contextmanager
-def gc_paused() -> Iterator[None]:
-    """Hold the garbage collector while a million small objects are made: it finds nothing and costs half."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
