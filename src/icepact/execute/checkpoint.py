@@ -38,7 +38,7 @@ def written_of(step: RewriteFiles, documents: Mapping[str, Mapping[str, Any]]) -
         group_id=step.group_id,
         inputs=(),
         rows_observed=sum(unit["rows_observed"] for unit in units),
-        files=tuple(_written_file(file) for unit in units for file in unit["files"]),
+        files=tuple(WrittenFile.described(file) for unit in units for file in unit["files"]),
         methods=Counter(unit["method"] for unit in units),
         effort=Effort.sum(map(_effort, units)),
     )
@@ -50,22 +50,6 @@ def outputs_by_group(checkpoints: Iterable[Checkpoint]) -> dict[str, frozenset[s
     for checkpoint in checkpoints:
         files[group_of(checkpoint.unit_id)] |= {str(file["file-path"]) for file in checkpoint.document["files"]}
     return {group: frozenset(paths) for group, paths in files.items()}
-
-
-def _written_file(document: Mapping[str, Any]) -> WrittenFile:
-    """A file by its description alone, unread."""
-    size, rows = document["file-size-in-bytes"], document["record-count"]
-    return WrittenFile(
-        path=document["file-path"],
-        size=size,
-        rows=rows,
-        spec_id=document["spec-id"],
-        partition=tuple(document.get("partition", ())),
-        format=document["file-format"].lower(),
-        stored_size=size,
-        stored_rows=rows,
-        columns=None,
-    )
 
 
 def recall(document: Mapping[str, Any], staging: Staging) -> UnitResult | None:

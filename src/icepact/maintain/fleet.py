@@ -55,7 +55,7 @@ def visit_tables(context: Context, fleet: Fleet, *, dry_run: bool, on_table: OnT
         visit = Visit(table=ranked.summary.table, ended=VisitStatus.SKIPPED, reason=ranked.summary.off or "")
         if ranked.summary.off is None:
             visit = _visit(context, ranked, left, dry_run=dry_run)
-        left = [_less(limit, visit) for limit in left]
+        left = [replace(limit, amount=max(0.0, limit.amount - _spent(visit, limit.resource))) for limit in left]
         yield visit
 
 
@@ -91,7 +91,9 @@ class _Visiting:
     def on_resumed(self, resumed: Outcome | None) -> bool:
         """A table with nothing to do is not planned, nor is one for which nothing is left of the budget."""
         self.visit = replace(self.visit, resumed=resumed)
-        _refuse_unwell(resumed)
+        if resumed is not None and resumed.status in NOT_WELL:
+            why = resumed.error or "see its groups"
+            raise PermanentError(f"run {resumed.run_id} was resumed and is {resumed.status}: {why}")
         if resumed is None and not self._ranked.summary.input_files:
             return False
         spent = [limit.name for limit in self._left if limit.amount <= 0]
@@ -106,13 +108,6 @@ class _Visiting:
         return self.visit.ended is VisitStatus.PLANNED and not self._dry_run
 
 
-def _refuse_unwell(resumed: Outcome | None) -> None:
-    if resumed is not None and resumed.status in NOT_WELL:
-        raise PermanentError(
-            f"run {resumed.run_id} was resumed and is {resumed.status}: {resumed.error or 'see its groups'}"
-        )
-
-
 def _planned(visit: Visit, made: Plan) -> Visit:
     """A visit with its plan; if the plan has no steps, why: something is held back, or there is nothing to do."""
     if made.steps:
@@ -125,11 +120,6 @@ def _applied(visit: Visit, outcome: Outcome) -> Visit:
     ended = VisitStatus.FAILED if outcome.status in NOT_WELL else VisitStatus.DONE
     reason = outcome.error or next((group.reason for group in outcome.groups if not group.committed), "")
     return replace(visit, ended=ended, reason=reason, outcome=outcome)
-
-
-def _less(limit: Limit, visit: Visit) -> Limit:
-    """What is left of a limit for the tables that follow."""
-    return replace(limit, amount=max(0.0, limit.amount - _spent(visit, limit.resource)))
 
 
 def _spent(visit: Visit, resource: Resource) -> float:

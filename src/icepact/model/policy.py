@@ -120,19 +120,10 @@ class Option:
         return self.scope is OptionScope.LAYOUT and not (self.added_later and value == self.default)
 
 
-def _option(
-    description: str,
-    default: Any = None,
-    *,
-    unit: OptionUnit | None = None,
-    scope: OptionScope = OptionScope.LAYOUT,
-    added_later: bool = False,
-    **limits: Any,
-) -> Any:
-    known = Option(
-        description=description, default=default, unit=unit, scope=scope, added_later=added_later, limits=limits
-    )
-    return field(metadata={"option": known})
+def _option(description: str, **given: Any) -> Any:
+    """A field of `Policy`. What is given and no field of `Option` is a limit."""
+    limits = {name: given.pop(name) for name in [*given] if name not in Option.__slots__}
+    return field(metadata={"option": Option(description=description, limits=limits, **given)})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from icepact.model.effort import NO_EFFORT, Effort
 from icepact.model.files import Partition
@@ -36,6 +37,20 @@ class WrittenFile:
     """From the footer on storage; `None` for formats without one."""
     columns: ColumnFacts | None
     """From the footer on storage; `None` for formats without one."""
+
+    @staticmethod
+    def described(document: Mapping[str, Any], **stored: Any) -> "WrittenFile":
+        """A file by Iceberg's JSON of it, and by what is `stored`; without that it is taken to be as described."""
+        size, rows = document["file-size-in-bytes"], document["record-count"]
+        return WrittenFile(
+            path=document["file-path"],
+            size=size,
+            rows=rows,
+            spec_id=document["spec-id"],
+            partition=tuple(document.get("partition", ())),
+            format=document["file-format"].lower(),
+            **{"stored_size": size, "stored_rows": rows, "columns": None, **stored},
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

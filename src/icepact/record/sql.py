@@ -24,6 +24,8 @@ _OPEN = [status.value for status in Status if status.open]
 _RUN_COLUMNS = [column for column in RUNS.c if column.name != "plan"]
 _LEAN_COLUMNS = [column for column in _RUN_COLUMNS if column.name != "outcome"]
 
+_SAME = ("run_id", "catalog", "branch", "started_at", "uuid", "epoch", "folder")
+"""Fields of a record that are columns as they are, from its first moment on."""
 _log = logging.getLogger("icepact")
 
 
@@ -47,16 +49,10 @@ class SqlStore(SqlStats):
         with self._writing() as connection:
             connection.execute(
                 insert(RUNS).values(
-                    run_id=record.run_id,
-                    catalog=record.catalog,
+                    **{name: getattr(record, name) for name in _SAME},
                     table_name=record.table,
-                    branch=record.branch,
                     status=record.status.value,
-                    started_at=record.started_at,
-                    uuid=record.uuid,
                     owner=_document(record.owner),
-                    epoch=record.epoch,
-                    folder=record.folder,
                     plan=zlib.compress(plan, 1) if plan else None,
                 )
             )
@@ -67,12 +63,8 @@ class SqlStore(SqlStats):
         claim = Claim(run_id=record.run_id, epoch=record.epoch + 1)
         with self._writing() as connection:
             self._compare(connection, record)
-            self._change(
-                connection,
-                Claim(run_id=record.run_id, epoch=record.epoch),
-                to,
-                {"owner": _document(owner), "epoch": claim.epoch},
-            )
+            before = replace(claim, epoch=record.epoch)
+            self._change(connection, before, to, {"owner": _document(owner), "epoch": claim.epoch})
         return claim
 
     def move(
@@ -379,20 +371,12 @@ def _outcome(row: Mapping[Any, Any]) -> Outcome | None:
 
 def _record(row: Mapping[Any, Any]) -> RunRecord:
     return RunRecord(
-        run_id=row["run_id"],
-        catalog=row["catalog"],
+        **{name: row[name] for name in (*_SAME, "finished_at", "swept_at")},
         table=row["table_name"],
-        branch=row["branch"],
         status=Status(row["status"]),
-        started_at=row["started_at"],
-        finished_at=row["finished_at"],
         outcome=_outcome(row),
-        uuid=row["uuid"],
         owner=_owner(row["owner"]),
-        epoch=row["epoch"],
         attempts=_attempts(row),
         landed=_all_landed(row["landed"]),
         cancel_asked=bool(row["cancel_asked"]),
-        swept_at=row["swept_at"],
-        folder=row["folder"],
     )

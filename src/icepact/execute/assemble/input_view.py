@@ -1,7 +1,7 @@
 """One input as the output's columns see it: which of its columns is which, and what it lacks."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -116,13 +116,17 @@ class InputView:
 
     def copyable(self, group: int, *, walk: bool) -> frozenset[int]:
         """Numbers of the target's top-level columns whose chunks may be copied, row lineage aside."""
+        return self._kept(self._in_form, lambda index: self.why_chunk_not_copied(group, index, walk=walk) is None)
+
+    def _kept(self, columns: frozenset[int], may: Callable[[int], bool]) -> frozenset[int]:
+        """Those of the columns of which every leaf may be kept as it is; none, if nothing of the file may."""
         if self.input.why_nothing_copied is not None:
             return frozenset()
-        columns = set(self._in_form)
+        kept = set(columns)
         for index, top in zip(self.leaf_of, self.target.top_of_leaf, strict=True):
-            if top in columns and (index is None or self.why_chunk_not_copied(group, index, walk=walk) is not None):
-                columns.discard(top)
-        return frozenset(columns)
+            if top in kept and (index is None or not may(index)):
+                kept.discard(top)
+        return frozenset(kept)
 
     def constant(self, field: Mapping[str, Any]) -> pa.Scalar:
         """The value of a column of the target that the file lacks."""
@@ -145,21 +149,13 @@ class InputView:
     def joinable(self, group: int) -> frozenset[int]:
         """Numbers of the target's top-level columns whose pages may become part of a longer chunk."""
         if group not in self._joinable:
-            self._joinable[group] = self._joinable_columns(group)
+            writing = self.context.writing
+            codec, fewest = CODECS[writing.codec], writing.fewest_page_rows
+            self._joinable[group] = self._kept(
+                self._in_form - self._in_bloom_filters,
+                lambda index: may_join(self.input, group, index, codec=codec, fewest_rows=fewest),
+            )
         return self._joinable[group]
-
-    def _joinable_columns(self, group: int) -> frozenset[int]:
-        if self.input.why_nothing_copied is not None:
-            return frozenset()
-        writing = self.context.writing
-        codec, fewest = CODECS[writing.codec], writing.fewest_page_rows
-        columns = set(self._in_form - self._in_bloom_filters)
-        for index, top in zip(self.leaf_of, self.target.top_of_leaf, strict=True):
-            if top in columns and (
-                index is None or not may_join(self.input, group, index, codec=codec, fewest_rows=fewest)
-            ):
-                columns.discard(top)
-        return frozenset(columns)
 
     @cached_property
     def _in_bloom_filters(self) -> set[int]:

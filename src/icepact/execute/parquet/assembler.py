@@ -7,10 +7,11 @@ Bytes are moved in as few pieces as possible, and one footer is written for all.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from icepact.execute.parquet.footer import MAGIC, Chunk, Footer, RowGroup, footer_bytes
-from icepact.execute.parquet.input import ByteSource, FileInMemory, MemorySource, Range
+from icepact.execute.parquet.input import ByteSource, FileInMemory, MemorySource, Pick, Range
+from icepact.execute.parquet.joining import JoinedChunk
 from icepact.execute.parquet.layout import PAGE_ENCODING
 from icepact.execute.parquet.pages import moved_offset_index
 from icepact.execute.parquet.schema import Leaf, leaves, tree
@@ -40,36 +41,8 @@ class ByteSink(Protocol):
         """Add a range of a source, of the kind that the sink's own storage opens."""
 
 
-class ChunkToWrite(Protocol):
-    """A column chunk of the next row group: `Pick` or `JoinedChunk`."""
-
-    @property
-    def rows(self) -> int:
-        """Rows it has values for."""
-
-    @property
-    def chunk(self) -> Chunk:
-        """Its description, as a footer has it."""
-
-    @property
-    def ranges(self) -> list[Range]:
-        """Its bytes, in order."""
-
-    @property
-    def statistics(self) -> Fields:
-        """Statistics of its values that hold for any reader."""
-
-    @property
-    def pages(self) -> Fields | None:
-        """Page locations, in the terms of its description."""
-
-    @property
-    def page_statistics(self) -> bytes | None:
-        """Statistics per page."""
-
-    @property
-    def bloom(self) -> bytes | memoryview | None:
-        """Its bloom filter with its header."""
+ChunkToWrite: TypeAlias = Pick | JoinedChunk
+"""A column chunk of the next row group."""
 
 
 @dataclass(slots=True)
@@ -165,7 +138,8 @@ class Assembler:
         if rows == 0:
             return
         later = self._may_wait(parts)
-        group = _OutputGroup(rows=rows, chunks=[_output_chunk(part) for part in parts], sorting=sorting)
+        chunks = [_OutputChunk(p.chunk, p.statistics, p.pages, p.page_statistics, p.bloom) for p in parts]
+        group = _OutputGroup(rows=rows, chunks=chunks, sorting=sorting)
         for output, part in zip(group.chunks, parts, strict=True):
             ranges = part.ranges
             self._count(output, ranges)
@@ -326,12 +300,6 @@ def _metadata_size(output: _OutputChunk) -> int:
     statistics = sum(len(output.statistics.get(number, b"")) for number in (5, 6))
     pages = 0 if output.pages is None else _BYTES_PER_PAGE * len(output.pages[1])
     return _BYTES_PER_CHUNK + statistics + pages + len(output.index or b"")
-
-
-def _output_chunk(part: ChunkToWrite) -> _OutputChunk:
-    return _OutputChunk(
-        chunk=part.chunk, statistics=part.statistics, pages=part.pages, index=part.page_statistics, bloom=part.bloom
-    )
 
 
 def _column(output: _OutputChunk, leaf: Leaf) -> Fields:

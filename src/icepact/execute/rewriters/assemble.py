@@ -174,39 +174,26 @@ class AssembleRewriter:
             return Refused(masked(report.refused))
         if report.failed is not None:
             return Failed(masked(report.failed))
-        first = task.unit.files[0]
-        files = [
-            WrittenFile(
-                path=output.path,
-                size=output.size,
-                rows=output.rows,
-                spec_id=first.spec_id,
-                partition=first.partition,
-                format="parquet",
-                stored_size=output.size,
-                stored_rows=output.rows,
-                columns=column_facts(output.metrics),
-            )
-            for output in report.outputs
-        ]
+        documents = [_document(task.unit.files[0], output) for output in report.outputs]
         return UnitResult(
             rows_observed=report.rows_read - report.rows_deleted,
-            files=files,
-            documents=[_document(file, output) for file, output in zip(files, report.outputs, strict=True)],
+            files=[WrittenFile.described(document, columns=column_facts(document)) for document in documents],
+            documents=documents,
             method=Method.ASSEMBLE,
             effort=report.effort,
         )
 
 
-def _document(file: WrittenFile, output: Output) -> FileDocument:
+def _document(first: DataFile, output: Output) -> FileDocument:
+    """An output as Iceberg describes it: in the partition of its inputs."""
     return {
-        "spec-id": file.spec_id,
+        "spec-id": first.spec_id,
         "content": "data",
-        "file-path": file.path,
-        "file-format": file.format,
-        "partition": list(file.partition),
-        "record-count": file.rows,
-        "file-size-in-bytes": file.size,
+        "file-path": output.path,
+        "file-format": "parquet",
+        "partition": list(first.partition),
+        "record-count": output.rows,
+        "file-size-in-bytes": output.size,
         "sort-order-id": 0,  # unsorted: row groups stand as they came
         **output.metrics,
     }

@@ -153,20 +153,9 @@ class Staging:
         """A file as Iceberg's JSON describes it, with what its footer on storage says."""
         stored = self.table.table.io().newInputFile(document["file-path"])
         footer = self._footer(stored, document["file-format"].lower())
-        return (
-            WrittenFile(
-                path=document["file-path"],
-                size=document["file-size-in-bytes"],
-                rows=document["record-count"],
-                spec_id=document["spec-id"],
-                partition=tuple(document.get("partition", ())),
-                format=document["file-format"].lower(),
-                stored_size=int(stored.getLength()),
-                stored_rows=None if footer is None else footer["record-count"],
-                columns=None if footer is None else column_facts(footer),
-            ),
-            document,
-        )
+        rows, columns = (None, None) if footer is None else (footer["record-count"], column_facts(footer))
+        size = int(stored.getLength())
+        return WrittenFile.described(document, stored_size=size, stored_rows=rows, columns=columns), document
 
     def java_files(self, documents: Sequence[FileDocument]) -> Any:
         """Java's own description of new files, as a set for a commit."""
