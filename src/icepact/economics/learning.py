@@ -6,7 +6,7 @@ that what was given up is tried again some day.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, TypeVar
@@ -75,20 +75,16 @@ def _agreement(tables: Sequence[Evidence]) -> Evidence:
         lesson = _middle(voices, 0.5, math.inf)
         return lesson if lesson.significant_excess() else NOTHING
 
+    def by_kind(mine: Sequence[Mapping[Key, Lesson]], kinds: Iterable[Key]) -> dict[Key, Lesson]:
+        known = [kind for kind in kinds if any(kind in one for one in mine)]
+        return {kind: agreed(one.get(kind, NOTHING) for one in mine) for kind in known}
+
     return Evidence(
         cost=agreed(t.cost for t in tables),
         files=agreed(t.files for t in tables),
         compression=agreed(t.compression for t in tables),
-        lasting={
-            gain_horizon: agreed(t.lasting.get(gain_horizon, NOTHING) for t in tables)
-            for gain_horizon in GainHorizon
-            if any(gain_horizon in t.lasting for t in tables)
-        },
-        conflicts={
-            write_rate: agreed(t.conflicts.get(write_rate, NOTHING) for t in tables)
-            for write_rate in WriteRate
-            if any(write_rate in t.conflicts for t in tables)
-        },
+        lasting=by_kind([t.lasting for t in tables], GainHorizon),
+        conflicts=by_kind([t.conflicts for t in tables], WriteRate),
         groups=sum(t.groups for t in tables),
     )
 

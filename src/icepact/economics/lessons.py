@@ -195,21 +195,13 @@ class Lessons(Document):
 
     def _lasting(self) -> dict[GainHorizon, float]:
         """Factors, where something is known."""
-        known = [
-            gain_horizon
-            for gain_horizon in GainHorizon
-            if gain_horizon in self.own.lasting or gain_horizon in self.others.lasting
-        ]
-        return {gain_horizon: self.expect(_HORIZONS[gain_horizon]).lasting for gain_horizon in known}
+        known = {**self.own.lasting, **self.others.lasting}
+        return {kind: self.expect(_HORIZONS[kind]).lasting for kind in GainHorizon if kind in known}
 
     def _conflicts(self) -> dict[WriteRate, float]:
         """Probabilities, where something is known."""
-        known = [
-            write_rate
-            for write_rate in WriteRate
-            if write_rate in self.own.conflicts or write_rate in self.others.conflicts
-        ]
-        return {write_rate: self.expect({"files_per_hour": _RATES[write_rate]}).conflict for write_rate in known}
+        known = {**self.own.conflicts, **self.others.conflicts}
+        return {kind: self.expect({"files_per_hour": _RATES[kind]}).conflict for kind in WriteRate if kind in known}
 
 
 _RATES = {WriteRate.QUIET: 0.0, WriteRate.SLOW: 0.5, WriteRate.STEADY: 3.0, WriteRate.BUSY: 15.0, WriteRate.HOT: 60.0}

@@ -3,14 +3,15 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from time import monotonic
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from icepact.economics.lessons import Lessons
@@ -46,6 +47,27 @@ _WIDE = 200
 """Columns where there is no terminal."""
 
 
+P = ParamSpec("P")
+
+
+def _or_document(
+    document: Callable[..., Any],
+) -> Callable[[Callable[Concatenate["Renderer", P], None]], Callable[Concatenate["Renderer", P], None]]:
+    """Decorator for what shows an answer to people: machines get the document that is made of the same arguments."""
+
+    def decorate(show: Callable[Concatenate["Renderer", P], None]) -> Callable[Concatenate["Renderer", P], None]:
+        @wraps(show)
+        def answer(self: "Renderer", /, *args: P.args, **kwargs: P.kwargs) -> None:
+            if self.as_json:
+                self.document(document(*args, **kwargs))
+            else:
+                show(self, *args, **kwargs)
+
+        return answer
+
+    return decorate
+
+
 class Renderer:
     """Shows the answers of commands, their progress and their errors."""
 
@@ -74,28 +96,18 @@ class Renderer:
     @contextmanager
     def progress(self, plan: Plan) -> Iterator["BarProgress"]:
         """A bar over the units of a plan."""
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("files  {task.fields[size]}"),
-            TimeElapsedColumn(),
-        )
-        with Progress(*columns, console=self.err, disable=not (self.err.is_terminal and plan.steps)) as bar:
+        with Progress(
+            *_bar(TextColumn("files  {task.fields[size]}")),
+            console=self.err,
+            disable=not (self.err.is_terminal and plan.steps),
+        ) as bar:
             yield BarProgress(bar, sum(len(step.files) for step in plan.steps))
 
     @contextmanager
     def counting(self, what: str) -> Iterator["Counting"]:
         """A bar over tables; it is seen once the work takes longer than that is worth."""
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[table]}", markup=False),
-            TimeElapsedColumn(),
-        )
         bar = Progress(
-            *columns,
+            *_bar(TextColumn("{task.fields[table]}", markup=False)),
             console=self.err,
             disable=not self.err.is_terminal,
             transient=True,
@@ -122,11 +134,9 @@ class Renderer:
         print(f"icepact: {line}", file=sys.stderr)
         return code
 
+    @_or_document(Health.to_dict)
     def health(self, health: Health) -> None:
         """How a table is doing."""
-        if self.as_json:
-            self.document(health.to_dict())
-            return
         f = health.facts
         lost = ", ".join(f"{name} -{points:g}" for name, points in health.score.parts.items() if points)
         self.out.print(
@@ -181,11 +191,9 @@ class Renderer:
     def _table(self, table: Table) -> None:
         self.out.print(table, soft_wrap=False)  # what is too long is wrapped, not cut off
 
+    @_or_document(lambda plan, **_: plan.to_dict())
     def plan(self, plan: Plan, *, whole: bool = False) -> None:
         """What would be done, and what not: what matters most of it, or all."""
-        if self.as_json:
-            self.document(plan.to_dict())
-            return
         self.out.print(plan.explain(None if whole else SHOWN_GROUPS), markup=False)
         if plan.steps:
             ink = BLOCKS if self.out.encoding.lower().startswith("utf") else LETTERS
@@ -194,11 +202,9 @@ class Renderer:
             self.out.print()
             self._table(partition_bars(plan, ink, self.out.width))
 
+    @_or_document(Outcome.to_dict)
     def outcome(self, outcome: Outcome) -> None:
         """What was done."""
-        if self.as_json:
-            self.document(outcome.to_dict())
-            return
         if outcome.resumed is not None:
             self.outcome(outcome.resumed)
         o = outcome
@@ -237,22 +243,18 @@ class Renderer:
         else:
             self.out.print(lessons.explain(), markup=False)
 
+    @_or_document(lambda text: {"message": text})
     def message(self, text: str) -> None:
         """One line that is the answer."""
-        if self.as_json:
-            self.document({"message": text})
-        else:
-            self.out.print(text, markup=False)
+        self.out.print(text, markup=False)
 
     def note(self, text: str) -> None:
         """One line that is not the answer."""
         self.err.print(text, markup=False, soft_wrap=True)
 
+    @_or_document(lambda found, **_: {"runs": [entry.to_dict() for entry in found]})
     def cleanup(self, found: Sequence[CleanupResult], *, deleted: bool) -> None:
         """What dead runs left behind."""
-        if self.as_json:
-            self.document({"runs": [entry.to_dict() for entry in found]})
-            return
         for entry in found:
             what = f"run {entry.run_id} on {entry.table}: {entry.reason}"
             uploads = f" and {plural(entry.uploads, 'unfinished upload')}" if entry.uploads else ""
@@ -267,22 +269,18 @@ class Renderer:
         elif not deleted and not self.interactive:
             self.out.print("nothing was changed: say --yes")
 
+    @_or_document(lambda found: {"commits": [entry.to_dict() for entry in found]})
     def verify(self, found: Sequence[VerifyResult]) -> None:
         """Commits that were compared once more, and whether their rows are the same."""
-        if self.as_json:
-            self.document({"commits": [entry.to_dict() for entry in found]})
-            return
         for entry in found:
             word = {True: "same", False: "different", None: "cannot be said"}[entry.same]
             self.out.print(f"snapshot {entry.snapshot_id}: {word}: {entry.reason}", markup=False)
         if not found:
             self.out.print("the run committed nothing")
 
+    @_or_document(lambda runs, dead, **_: {"runs": [{**run.to_dict(), "dead": dead.get(run.run_id)} for run in runs]})
     def runs(self, runs: Sequence[RunRecord], dead: Mapping[str, str], *, open_only: bool) -> None:
         """Runs, under way and past; `dead` says of some why nobody works on them any more."""
-        if self.as_json:
-            self.document({"runs": [{**run.to_dict(), "dead": dead.get(run.run_id)} for run in runs]})
-            return
         if not runs:
             self.out.print("no run is open" if open_only else "no runs yet")
             return
@@ -292,32 +290,28 @@ class Renderer:
         if dead:
             self.out.print("icepact cleanup ends dead runs and deletes what they left")
 
+    @_or_document(lambda found: {"costs": [entry.to_dict() for entry in found]})
     def costs(self, found: Sequence[Costs]) -> None:
         """What runs cost, next to what was predicted."""
-        if self.as_json:
-            self.document({"costs": [entry.to_dict() for entry in found]})
-            return
         if not found:
             self.out.print("no runs yet")
             return
         self._columns(cost_columns(found))
         self.out.print("predicted : actual; errors are medians over runs, of files, bytes and seconds", style="dim")
 
+    @_or_document(lambda names, *_: {"tables": list(names)})
     def tables(self, names: Sequence[str], absent: str | None = None) -> None:
         """Names of tables, or why there cannot be any."""
-        if self.as_json:
-            self.document({"tables": list(names)})
-            return
         for name in names:
             self.out.print(name, markup=False)
         if not names:
             self.out.print(f"no tables: {absent}" if absent else "no tables yet", markup=False)
 
+    @_or_document(
+        lambda fleet, limit: {**fleet.to_dict(), "tables": [entry.to_dict() for entry in fleet.tables[:limit]]}
+    )
     def fleet(self, fleet: Fleet, limit: int) -> None:
         """Tables by rank, those that could not be looked at, and what is chosen together."""
-        if self.as_json:
-            self.document({**fleet.to_dict(), "tables": [entry.to_dict() for entry in fleet.tables[:limit]]})
-            return
         for warning in fleet.warnings:
             self.note(f"warning: {warning}")
         shown = fleet.tables[:limit]
@@ -340,11 +334,9 @@ class Renderer:
         if not self.as_json:
             self.out.print(visit_line(visit), markup=False)
 
+    @_or_document(Round.to_dict)
     def round(self, done: Round) -> None:
         """How many tables of a round ended how."""
-        if self.as_json:
-            self.document(done.to_dict())
-            return
         counts = ", ".join(f"{done.count(ended):,} {ended}" for ended in VisitStatus if done.count(ended))
         self.out.print(f"{plural(len(done.visits), 'table')}" + (f": {counts}" if counts else ""), markup=False)
 
@@ -392,12 +384,10 @@ class Renderer:
         ]
         self._table(plain_table(columns))
 
+    @_or_document(dict)
     def setup(self, answer: Mapping[str, Any]) -> None:
         """What was prepared."""
-        if self.as_json:
-            self.document(dict(answer))
-        else:
-            self.out.print(f"ready: {answer['jars']} libraries, fast starts {'on' if answer['archive'] else 'off'}")
+        self.out.print(f"ready: {answer['jars']} libraries, fast starts {'on' if answer['archive'] else 'off'}")
 
 
 class Counting:
@@ -441,6 +431,11 @@ class BarProgress:
 
 
 _SAID = {"staged": "compacting", "executed": "proving", "attempting": "committing", "landed": "checking"}
+
+
+def _bar(more: TextColumn) -> tuple[ProgressColumn, ...]:
+    """What is done, a bar, how much of it, and more about that; and since when."""
+    return TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), more, TimeElapsedColumn()
 
 
 def _colored(score: float) -> str:

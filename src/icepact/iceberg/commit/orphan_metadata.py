@@ -12,7 +12,7 @@ from functools import reduce
 from pyspark.sql import functions as F
 
 from icepact.iceberg.commit.replace import COMMIT_ID
-from icepact.iceberg.commit.run_files import StoredFile, may_delete, stored_files, unknown_files
+from icepact.iceberg.commit.run_files import StoredFile, file_name, may_delete, stored_files, unknown_files
 from icepact.iceberg.java.bridge import JavaError, is_missing, retry_reads
 from icepact.iceberg.table.table import IcebergTable
 from icepact.model.run import Attempt
@@ -28,15 +28,12 @@ def orphan_metadata(table: IcebergTable, attempts: Sequence[Attempt], *, lost: C
     marked = [attempt for attempt in attempts if attempt.mark]
     if not marked or not may_delete(table):
         return {}
-    stored = [file for folder in sorted({_folder(a) for a in marked}) for file in stored_files(table, folder)]
+    folders = sorted({attempt.mark.rpartition("/")[0] for attempt in marked})
+    stored = [file for folder in folders for file in stored_files(table, folder)]
     orphans = _unreferenced(table, [file.path for file in stored], marked, lost)
     orphans += _metadata(table, stored, [attempt for attempt in marked if attempt.commit_id in lost])
     sizes = {file.path: file.size for file in stored}
     return {path: sizes[path] for path in orphans}
-
-
-def _folder(attempt: Attempt) -> str:
-    return attempt.mark.rpartition("/")[0]
 
 
 def _word(attempt: Attempt) -> str:
@@ -51,20 +48,16 @@ def _unreferenced(
     The list of one that landed must be needed, and nothing of one that did not: where that is not so, what is known of
     the table is not what is known of the attempt, and nothing of it is touched.
     """
-    mine = {_word(a): [path for path in stored if _word(a) in _name(path)] for a in attempts}
+    mine = {_word(a): [path for path in stored if _word(a) in file_name(path)] for a in attempts}
     written = [word for word, paths in mine.items() if paths]
     needed = _referenced(table, written) if written else frozenset[str]()
     orphans = []
     for attempt in attempts:
-        names = [_name(path) for path in needed if _word(attempt) in _name(path)]
+        names = [file_name(path) for path in needed if _word(attempt) in file_name(path)]
         as_expected = not names if attempt.commit_id in lost else any(name.startswith("snap-") for name in names)
         if as_expected:
             orphans += unknown_files(mine[_word(attempt)], needed)
     return orphans
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 @retry_reads

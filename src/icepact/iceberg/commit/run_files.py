@@ -70,12 +70,12 @@ def vanished(table: IcebergTable, run_id: str, documents: Sequence[Mapping[str, 
     """New files of a run that are not on storage as Iceberg's JSON describes them; one listing for all of them."""
     marker = f"/{_FOLDER}{run_id}"
     folders = {path.partition(marker)[0] + marker for path in _paths(documents) if f"{marker}/" in path}
-    listed = {_name(path): size for folder in sorted(folders) for path, size in listed_files(table, folder).items()}
-    doubtful = [d for d in documents if listed.get(_name(d["file-path"])) != d["file-size-in-bytes"]]
+    listed = {file_name(path): size for folder in sorted(folders) for path, size in listed_files(table, folder).items()}
+    doubtful = [d for d in documents if listed.get(file_name(d["file-path"])) != d["file-size-in-bytes"]]
     if not doubtful:
         return frozenset()
     missing = missing_files(table, _paths(doubtful))  # not every storage can be listed
-    return missing | {path for path in _paths(doubtful) if _name(path) in listed}
+    return missing | {path for path in _paths(doubtful) if file_name(path) in listed}
 
 
 def _paths(documents: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -121,15 +121,15 @@ def deletable_files(listed: Sequence[str], keep: frozenset[str]) -> list[str]:
     Listings spell paths in their own way (`file:/x`, another authority), so files are told apart by their names, which
     are unique; and unless every kept file is recognised in the listing, none is deletable.
     """
-    if not {_name(path) for path in keep} <= {_name(path) for path in listed}:
+    if not {file_name(path) for path in keep} <= {file_name(path) for path in listed}:
         return []
     return unknown_files(listed, keep)
 
 
 def unknown_files(listed: Sequence[str], known: frozenset[str]) -> list[str]:
     """Files of a listing that have the name of no known file."""
-    names = {_name(path) for path in known}
-    return sorted(path for path in listed if _name(path) not in names)
+    names = {file_name(path) for path in known}
+    return sorted(path for path in listed if file_name(path) not in names)
 
 
 def delete_run_files(table: IcebergTable, folder: str | None, *, keep: frozenset[str]) -> None:
@@ -141,5 +141,6 @@ def delete_run_files(table: IcebergTable, folder: str | None, *, keep: frozenset
     delete_files(table, deletable_files(list(listed_files(table, folder)), keep))
 
 
-def _name(path: str) -> str:
+def file_name(path: str) -> str:
+    """The last part of a path."""
     return path.rsplit("/", 1)[-1]

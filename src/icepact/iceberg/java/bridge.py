@@ -77,10 +77,6 @@ class Java:
         self._collectors: Any = jvm.java.util.stream.Collectors
 
     @cached_property
-    def _sessions(self) -> Any:
-        return self.jvm.org.apache.spark.sql.classic.SparkSession
-
-    @cached_property
     def mapper(self) -> Any:
         """Iceberg's own JSON mapper."""
         return self.iceberg.util.JsonUtil.mapper()
@@ -88,7 +84,7 @@ class Java:
     @contextmanager
     def active(self, session: SparkSession | None = None) -> Iterator[None]:
         """Make a session the active one of this thread: Spark and Iceberg look catalogs up there."""
-        sessions = self._sessions
+        sessions = self.jvm.org.apache.spark.sql.classic.SparkSession
         before = sessions.getActiveSession()
         sessions.setActiveSession(self.session if session is None else session._jsparkSession)
         try:
