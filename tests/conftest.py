@@ -1,4 +1,4 @@
-"""For all tests: waits between attempts at a commit are short, and property tests try the same examples each time."""
+"""For all tests: Java is frugal, waits are short, and property tests try the same examples each time."""
 
 import os
 from collections.abc import Iterator
@@ -7,6 +7,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
+from tests.support.frugal import JAVA_OPTIONS
+
+os.environ["JDK_JAVA_OPTIONS"] = JAVA_OPTIONS
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(
     "fast", derandomize=True, database=None, deadline=None, max_examples=25, suppress_health_check=_SLOW

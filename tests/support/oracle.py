@@ -10,6 +10,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tests.support.java import jvm
+
 LINEAGE = ("_row_id", "_last_updated_sequence_number")
 
 
@@ -37,7 +39,7 @@ def _comparable(column: Column, kind: T.DataType) -> Column:
 
 def fingerprint(frame: DataFrame) -> tuple[int, Any]:
     """Row count, and the sum of whole-row hashes."""
-    row = frame.agg(F.count(F.lit(1)), F.sum(hashed(frame))).collect()[0]
+    row = frame.coalesce(1).agg(F.count(F.lit(1)), F.sum(hashed(frame))).collect()[0]
     return row[0], row[1]
 
 
@@ -56,10 +58,32 @@ def seen(spark: SparkSession, table: str, *, branch: str | None = None, lineage:
 
 def data_files(spark: SparkSession, table: str, *, branch: str | None = None) -> list[str]:
     """Paths of the live data files."""
-    version = f" VERSION AS OF '{branch}'" if branch else ""
-    return sorted(row[0] for row in spark.sql(f"SELECT file_path FROM {table}.data_files{version}").collect())
+    loaded, snapshot = _loaded(spark, table, branch)
+    files, text = jvm(spark).org.apache.iceberg.ManifestFiles, jvm(spark).String
+    found: list[str] = []
+    for manifest in snapshot.dataManifests(loaded.io()) if snapshot else []:
+        paths = text.join("\n", files.readPaths(manifest, loaded.io(), loaded.specs()))
+        found += paths.splitlines()
+    return sorted(found)
 
 
 def delete_files(spark: SparkSession, table: str) -> list[str]:
     """Paths of the live delete files."""
-    return sorted(row[0] for row in spark.sql(f"SELECT file_path FROM {table}.delete_files").collect())
+    loaded, snapshot = _loaded(spark, table, None)
+    files = jvm(spark).org.apache.iceberg.ManifestFiles
+    found: list[str] = []
+    for manifest in snapshot.deleteManifests(loaded.io()) if snapshot else []:
+        entries = files.readDeleteManifest(manifest, loaded.io(), loaded.specs()).iterator()
+        while entries.hasNext():
+            found.append(str(entries.next().location()))
+    return sorted(found)
+
+
+def _loaded(spark: SparkSession, table: str, branch: str | None) -> tuple[Any, Any]:
+    """Iceberg's own table, freshly read, and its snapshot: a query would be a job of Spark to read a few names."""
+    session: Any = spark._jsparkSession
+    default = session.sessionState().catalogManager().catalog(spark.conf.get("spark.sql.defaultCatalog"))
+    found = jvm(spark).org.apache.iceberg.spark.Spark3Util.catalogAndIdentifier(session, table, default)
+    loaded = found.catalog().loadTable(found.identifier()).table()
+    loaded.refresh()
+    return loaded, loaded.snapshot(branch) if branch else loaded.currentSnapshot()
