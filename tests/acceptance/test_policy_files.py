@@ -118,6 +118,18 @@ def test_a_good_file_is_checked_without_java(shell: Run, tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("without_spark")
+def test_what_a_custom_resource_says_is_told_in_words(shell: Run, tmp_path: Path) -> None:
+    (tmp_path / "nightly.yaml").write_text(
+        "apiVersion: compaction.io/v1\nkind: CompactionPolicy\nmetadata: {name: nightly}\nspec:\n"
+        "  catalog: {type: rest, database: db, uri: 'http://c'}\n  tables: [{name: events, targetFileSize: 1Gi}]\n"
+        "  resources: {memory: 4Gi, cpu: 2}\n  costLimit: {hourly: 2.5}\n"
+    )
+    answer = shell("policy", "check", "nightly.yaml")
+    told = "max_cost_per_hour 2.50, resources memory 4Gi, cpu 2, target_file_size 1.0 GB"
+    assert answer.out.splitlines()[1] == f"  db.events: {told}, by nightly.yaml:6"
+
+
+@pytest.mark.usefixtures("without_spark")
 def test_what_is_taken_from_the_configuration_of_a_service(shell: Run, tmp_path: Path) -> None:
     text = '{ // all of it\n"kafka": {"topic": "x"},\n"iceberg": {"write": {"target_file_size_mb": 64}}}'
     (tmp_path / "config.json").write_text(text)

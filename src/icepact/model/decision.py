@@ -71,7 +71,7 @@ class TableDecisions(Document):
     @property
     def money(self) -> float:
         """What all of it costs."""
-        return round(sum(decision.cost.money.likely for decision in self.chosen), 6)
+        return round(sum(decision.cost.money.likely for decision in self.chosen), 9)
 
     @model_serializer
     def _document(self) -> dict[str, Any]:

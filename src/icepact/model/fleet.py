@@ -143,7 +143,7 @@ class Fleet(Document):
             "input_bytes": sum(s.input_bytes for s in chosen),
             "gain_seconds": round(sum(s.gain_seconds for s in chosen), 6),
             "seconds": round(sum(s.seconds for s in chosen), 3),
-            "money": round(sum(s.money for s in chosen), 6),
+            "money": round(sum(s.money for s in chosen), 9),
         }
 
 

@@ -105,8 +105,9 @@ def test_health_and_policies_are_wrapped_not_cut_off(shown: Shown) -> None:
     assert f"day={name}" in "".join(line.split("  ")[0].strip() for line in text.splitlines()[8:])
     assert "..." not in text
     fits("\n".join(shown(lambda renderer: renderer.plan(plan)).splitlines()[10:]))
-    settled = Policies().resolve(Options(), {}, "prod", ("db", "events"))
-    lines = fits(shown(lambda renderer: renderer.table_policy("db.events", settled)))
+    settled = Policies().resolve(Options(max_cost_per_hour=10), {}, "prod", ("db", "events"))
+    lines = fits(shown(lambda renderer: renderer.table_policy("db.events", settled, "EUR")))
+    assert ["max_cost_per_hour", "10.00", "EUR", "request"] in lines
     assert ["closed_after", "1d", "default"] in lines
     assert ["priority_weights", "0.3,0.3,0.2,0.2", "default"] in lines
 

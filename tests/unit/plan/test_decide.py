@@ -80,6 +80,7 @@ def test_what_is_judged_from_counts_is_planned_from_files_at_the_same_price(
         assert decision.tier is mine[0].tier
         assert decision.cost.to_dict() == pytest.approx(Cost.sum(s.cost for s in mine).to_dict())
         assert decision.gain.to_dict() == pytest.approx(Gain.sum(s.gain for s in mine).to_dict())
+    assert decisions.money == pytest.approx(plan.predicted.money.likely, rel=1e-6, abs=1e-9)
     reasons = {entry.partition: entry.reason for entry in plan.left_out if entry.partition not in steps}
     assert reasons == {d.partition_group.name: d.reason for d in decisions.partitions if not d.chosen}
 

@@ -51,5 +51,6 @@ def show(
     if table is None:
         raise BadInput("no table is given: write db.table")
     with session.renderer.working(f"looking at {table}"):
-        answer = session.application(short=True).policy(table, Options())
-    session.renderer.table_policy(table, answer)
+        application = session.application(short=True)
+        answer = application.policy(table, Options())
+    session.renderer.table_policy(table, answer, application.prices.currency)

@@ -371,15 +371,15 @@ class Renderer:
         for entry in policies.not_ours:
             self.out.print(f"  not ours, left alone: {entry}", markup=False)
 
-    def table_policy(self, name: str, found: TablePolicy) -> None:
-        """What holds for a table, and where it came from."""
+    def table_policy(self, name: str, found: TablePolicy, currency: str) -> None:
+        """What holds for a table, and where it came from; money is in the currency of the prices."""
         values = found.to_dict()
         if self.as_json:
             self.document({"table": name, "values": values})
             return
         columns = [
             Column("option", list(values), left=True),
-            Column("value", [escape(_shown(key, entry["value"])) for key, entry in values.items()], left=True),
+            Column("value", [escape(_shown(key, one["value"], currency)) for key, one in values.items()], left=True),
             Column("from", [escape(entry["source"]) for entry in values.values()], left=True),
         ]
         self._table(plain_table(columns))
@@ -443,7 +443,7 @@ def _colored(score: float) -> str:
     return f"[{color}]{score:g}[/{color}]"
 
 
-def _shown(name: str, value: Any) -> str:
+def _shown(name: str, value: Any, currency: str = "") -> str:
     """An option's value for people."""
     if value is None:
         return "none"
@@ -452,6 +452,10 @@ def _shown(name: str, value: Any) -> str:
         return format_size(value)
     if unit is OptionUnit.SECONDS:
         return format_duration(value)
+    if unit is OptionUnit.MONEY:
+        return format_money(value, currency)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {amount}" for key, amount in value.items())
     if isinstance(value, tuple):
         return ",".join(f"{weight:g}" for weight in value)
     return str(value).lower() if isinstance(value, bool) else str(value)
