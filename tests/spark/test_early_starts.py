@@ -4,12 +4,14 @@ import threading
 from collections.abc import Iterable, Iterator
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from icepact.execute.rewriters import job
 from icepact.execute.rewriters.job import ENVIRONMENT, in_workers, start_workers
+from icepact.iceberg.java.bridge import Java
 from icepact.iceberg.spark.rehearsal import rehearse
-from icepact.iceberg.spark.session import context_settings
+from icepact.iceberg.spark.session import build_session, context_settings
 
 
 def _look(parts: Iterable[int]) -> Iterator[tuple[str, str, bool]]:
@@ -69,7 +71,27 @@ def test_java_does_not_spend_its_start_on_compiling(spark: SparkSession) -> None
     assert set(works.split()) <= {*words}
 
 
-def test_a_commit_is_rehearsed_in_memory(spark: SparkSession) -> None:
+def test_a_run_is_rehearsed_in_memory(spark: SparkSession) -> None:
     """To its end, which nobody would notice otherwise; twice, for each has a table of its own."""
     for _ in range(2):
         assert rehearse(spark.sparkContext._gateway) == ["append", "replace"]
+    assert rehearse(spark.sparkContext._gateway, look_only=True) == ["append"]
+
+
+def test_java_is_not_asked_about_the_parts_of_a_name(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = Java(spark.sparkContext._gateway)
+    client = java.gateway._gateway_client
+    asked: list[str] = []
+    send = client.send_command
+    monkeypatch.setattr(
+        client, "send_command", lambda command, *rest, **more: (asked.append(command), send(command, *rest, **more))[1]
+    )
+    assert java.iceberg.util.LocationUtil.stripTrailingSlash("x/") == "x"
+    assert [command.split("\n")[0] for command in asked] == ["r", "c"]  # the method, and its call
+
+
+def test_workers_are_asked_for_before_there_is_a_session(spark: SparkSession) -> None:
+    seen: list[SparkContext] = []
+    session = build_session({}, on_context=seen.append)
+    assert seen == [spark.sparkContext]
+    assert session.sparkContext is seen[0]

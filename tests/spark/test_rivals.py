@@ -361,7 +361,9 @@ def _by_plain_commit(spark: SparkSession, table: str) -> None:
     java, sets = load(spark, f"local.{table}"), jvm(spark).java.util.Set
     pin = head(spark, table)
     needed = [str(task.file().location()) for task in scan_tasks(java) if not task.deletes().isEmpty()]
-    assert sorted(needed) == sorted(str(file.location()) for file in Java(spark).items(group.rewrittenFiles()))
+    assert sorted(needed) == sorted(
+        str(file.location()) for file in Java(spark.sparkContext._gateway).items(group.rewrittenFiles())
+    )
     needless = sets.of(group.fileScanTasks().get(0).deletes().get(0))
     _move(spark, table)
     rewrite = java.newRewrite().validateFromSnapshot(pin)
@@ -434,7 +436,7 @@ def planned_group(spark: SparkSession, table: str, day: int) -> Any:
 
 def write_group(spark: SparkSession, table: str, group: Any) -> None:
     """What the runner of Spark's action does with a group."""
-    java, loaded, name = Java(spark), load(spark, f"local.{table}"), str(uuid4())
+    java, loaded, name = Java(spark.sparkContext._gateway), load(spark, f"local.{table}"), str(uuid4())
     cache = static_get(java, "org.apache.iceberg.spark.SparkTableCache")
     tasks = java.iceberg.spark.ScanTaskSetManager.get()
     session = own_session(java, spark, 0)

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -26,6 +26,7 @@ from icepact.policy.validation import complaint, path_of_error, show_path
 from icepact.record.store import RecordStore
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from icepact.iceberg.spark.catalog import SparkCatalog
@@ -223,27 +224,42 @@ def _open_catalog(config: Config, catalog: Catalog, *, verbose: bool, short: boo
     """Start Spark and open the catalog in it; what is needed next is loaded meanwhile."""
     from icepact.iceberg.spark.catalog import SparkCatalog
 
-    loading = _load_beside(*_LOOKING, *(() if short else _APPLYING))
-    opened = SparkCatalog.open(catalog, spark_settings(config), verbose=verbose, short=short)
-    loading.join()
-    if not short:
-        from icepact.execute.rewriters.job import start_workers
+    loading = _load_beside(*_LOOKING) if short else _load_beside(*_LOOKING, *_APPLYING, then=_prepare_documents)
 
-        start_workers(opened.session.sparkContext)
-    return opened
+    def start_workers(context: "SparkContext") -> None:
+        loading.join()
+        from icepact.execute.rewriters import job
+
+        job.start_workers(context)
+
+    return SparkCatalog.open(
+        catalog, spark_settings(config), verbose=verbose, short=short, on_context=None if short else start_workers
+    )
 
 
-def _load_beside(*modules: str) -> Thread:
-    """Load modules in a thread of their own. What fails is raised by whoever needs it, when it is loaded again."""
+def _load_beside(*modules: str, then: Callable[[], None] = lambda: None) -> Thread:
+    """Load modules in a thread of their own, and then go on there. What fails is raised by whoever needs it, when it is
+    loaded again."""
 
     def load() -> None:
         with suppress(Exception):
             for name in modules:
                 import_module(name)
+            then()
 
     thread = Thread(target=load, name="icepact-loading", daemon=True)
     thread.start()
     return thread
+
+
+def _prepare_documents() -> None:
+    """Have pydantic make what writes and reads the documents that a run needs."""
+    from icepact.model.documents import schema_of
+    from icepact.model.outcome import Outcome
+    from icepact.model.plan import Plan
+
+    for kind in (Outcome, Plan):
+        schema_of(kind)
 
 
 # -- the record store and Spark -------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The replace commit itself, and the search for one in a history. What may be committed is decided in `commit`."""
 
 from collections.abc import Callable, Collection, Iterator
+from threading import Lock
 from typing import Any
 
 from pyspark.java_gateway import ensure_callback_server_started
@@ -151,6 +152,7 @@ def manifest_prefix_of(table: IcebergTable, rewrite: Any) -> str:
 
 
 _PRODUCER = "org.apache.iceberg.SnapshotProducer"
+_STARTING = Lock()
 
 
 def replace_files(
@@ -178,7 +180,8 @@ def replace_files(
     alone is certain: nothing was sent.
     """
     java = table.java
-    ensure_callback_server_started(java.gateway)
+    with _STARTING:  # the rehearsal does so in a thread of its own
+        ensure_callback_server_started(java.gateway)
     bound = _BoundToHead(table, branch, view, facts[COMMIT_ID], inputs, written, in_time)
     try:
         # What came before the head was judged there, with the statistics that tell which deletes reach an input.

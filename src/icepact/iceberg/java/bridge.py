@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import cached_property, wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from py4j.java_gateway import JavaClass, JavaPackage
+from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
@@ -31,19 +31,18 @@ IllegalArgumentException and UnsupportedOperationException with all that are der
 
 
 class _Packages:
-    """Java's packages and classes by name. py4j asks Java for every part of a name each time it is said; here once."""
+    """Java's packages and classes by name, told apart by their first letter. py4j would ask Java about every part of a
+    name, and Java would look for it in each of its many libraries."""
 
-    def __init__(self, packages: Any) -> None:
-        self._packages = packages
+    def __init__(self, client: Any, prefix: str = "") -> None:
+        self._client = client
+        self._prefix = prefix
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        member = getattr(self._packages, name)
-        if isinstance(member, JavaPackage):
-            member = _Packages(member)
-        elif isinstance(member, JavaClass):
-            member = _Class(member._fqn, member._gateway_client)
+        full = f"{self._prefix}{name}"
+        member = _Class(full, self._client) if name[0].isupper() else _Packages(self._client, f"{full}.")
         self.__dict__[name] = member
         return member
 
@@ -58,12 +57,12 @@ class _Class(JavaClass):  # type: ignore[misc]
 
 
 class Java:
-    """The JVM behind a Spark session."""
+    """The JVM behind a gateway, and a Spark session in it, Java's own, if there is one yet."""
 
-    def __init__(self, session: SparkSession) -> None:
-        self.session: Any = session._jsparkSession
-        self.gateway: Any = session.sparkContext._gateway
-        jvm: Any = _Packages(session.sparkContext._jvm)
+    def __init__(self, gateway: Any, session: Any = None) -> None:
+        self.session = session
+        self.gateway = gateway
+        jvm: Any = _Packages(gateway._gateway_client)
         self.jvm = jvm
         self.iceberg: Any = jvm.org.apache.iceberg
         self._invoke: Any = jvm.java.lang.invoke

@@ -35,7 +35,7 @@ def instance_of(java: Java, name: str) -> Any:
 
 def _load(java: Java, name: str) -> Any:
     source = (_SOURCES / f"{name}.java").read_text(encoding="utf-8")
-    known = f"{source}{java.iceberg.IcebergBuild.version()}{java.jvm.System.getProperty('java.version')}"
+    known = f"{source}{java.iceberg.IcebergBuild.version()}{java.jvm.java.lang.System.getProperty('java.version')}"
     cached = cache_dir() / "java" / f"{name}-{hashlib.sha256(known.encode()).hexdigest()[:16]}.class"
     full_name = f"icepact.{name}"
     parent = java.jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()

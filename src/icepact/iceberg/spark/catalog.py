@@ -1,8 +1,9 @@
 """One catalog in one Spark session: loads its tables, and lists them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from icepact.iceberg.java.bridge import (
@@ -42,16 +43,23 @@ class SparkCatalog:
         self.session = session
         self.catalog = catalog
         self.recorded_as = recorded_as or catalog
-        self.java = Java(session)
+        self.java = Java(session.sparkContext._gateway, session._jsparkSession)
 
     @classmethod
     def open(
-        cls, catalog: Catalog, settings: Mapping[str, str], *, verbose: bool = False, short: bool = False
+        cls,
+        catalog: Catalog,
+        settings: Mapping[str, str],
+        *,
+        verbose: bool = False,
+        short: bool = False,
+        on_context: Callable[[SparkContext], None] | None = None,
     ) -> "SparkCatalog":
-        """Start Spark (or join the one that runs) and configure the catalog in a session of its own."""
+        """Start Spark (or join the one that runs) and configure the catalog in a session of its own. `on_context` is
+        called as soon as Spark can run jobs."""
         if catalog.embedded is not None:
             catalog.embedded.mkdir(parents=True, exist_ok=True)
-        session = build_session(settings, verbose=verbose, short=short)
+        session = build_session(settings, verbose=verbose, short=short, on_context=on_context)
         prefix = f"spark.sql.catalog.{catalog.name}"
         session.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
         for key, value in catalog.properties.items():

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
@@ -58,14 +58,23 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
 
 
-def build_session(settings: Mapping[str, str], *, verbose: bool = False, short: bool = False) -> SparkSession:
-    """A session of our own: local unless the settings name a master.
+def build_session(
+    settings: Mapping[str, str],
+    *,
+    verbose: bool = False,
+    short: bool = False,
+    on_context: Callable[[SparkContext], None] | None = None,
+) -> SparkSession:
+    """A session of our own: local unless the settings name a master. `on_context` is called as soon as Spark can run
+    jobs, which is well before there is a session.
 
     If this process already runs Spark, the session is a fresh one on the same context, so that two
     compactors with different catalogs do not see each other's configuration.
     """
     if SparkContext._active_spark_context is None:
         _start_context(settings, verbose=verbose, short=short)
+    if on_context is not None and SparkContext._active_spark_context is not None:
+        on_context(SparkContext._active_spark_context)
     session = SparkSession.builder.getOrCreate()
     check_session(session)
     return session_of(session.sparkContext, session._jsparkSession.newSession())
@@ -155,7 +164,7 @@ def _start_context(extra: Mapping[str, str], *, verbose: bool, short: bool) -> N
     finally:
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
     gateway.proc = process
-    start_rehearsal(gateway)
+    start_rehearsal(gateway, look_only=short)
     conf = SparkConf(loadDefaults=True, _jvm=gateway.jvm)  # what spark-submit settled, such as resolved packages
     for key, value in settings.items():
         conf.set(key, value)
