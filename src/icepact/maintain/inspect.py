@@ -66,10 +66,12 @@ def summary(context: Context, name: str) -> TableSummary:
 
 
 def health(context: Context, name: str, request: Options) -> Health:
-    """Pin a table and assess it, with its priorities and the timeline of its snapshots."""
+    """Pin a table and assess it, with its priorities and the timeline of its snapshots. Nothing is decided: what was
+    decided before stays in the cache for the next plan."""
     table, policy = _table_and_policy(context, name, request)
-    now = datetime.now(UTC)
-    found = with_priorities(inspect_table(context, table, policy, now)[0].health, policy.priority_weights, now)
+    inspection, _, memo = _assess_table(context, table, policy)
+    context.cache.keep_inspection(table.uuid, policy.branch, inspection, memo)
+    found = with_priorities(inspection.health, policy.priority_weights, datetime.now(UTC))
     return replace(found, timeline=table.timeline(found.snapshot_id))
 
 
@@ -86,7 +88,7 @@ def plan(
         runs = _runs_of(context.store, context.spark_catalog.recorded_as, table.name)
         stats = _with_expired(file_stats_of(state), table, runs)
         state = replace(state, last_runs=stats.pin.last_runs)
-        decided = _decided(context, table, policy, now, stats, runs)[1]
+        decided = _decide(context, table, _assess(context, stats, policy), runs, now)
     else:
         inspection, decided = inspect_table(context, table, policy, now, named=True)
         stats = inspection.stats
@@ -146,45 +148,50 @@ def inspect_table(
     context: Context, table: IcebergTable, policy: Policy, now: datetime, *, named: bool = False
 ) -> tuple[Inspection, DecisionMemo]:
     """Read the statistics of a table, assess it and decide about it; both are remembered for the next inspection."""
-    pin = table.pinned(policy.branch, policy.snapshot_id)
-    runs = _runs_of(context.store, context.spark_catalog.recorded_as, table.name)
-    stats = _with_expired(read_stats(context, table, pin, named=named), table, runs)
-    inspection, decided = _decided(
-        context, table, policy, now, stats, runs, context.cache.last(pin.uuid, policy.branch)
-    )
-    context.cache.keep_inspection(pin.uuid, policy.branch, inspection, decided)
+    inspection, runs, memo = _assess_table(context, table, policy, named=named)
+    decided = _decide(context, table, inspection, runs, now, memo)
+    context.cache.keep_inspection(table.uuid, policy.branch, inspection, decided)
     return inspection, decided
 
 
-def _decided(
+def _assess_table(
+    context: Context, table: IcebergTable, policy: Policy, *, named: bool = False
+) -> tuple[Inspection, Sequence[RunRecord], DecisionMemo | None]:
+    """Read the statistics of a table and assess it; with the newest runs on it, and what was decided about it last."""
+    pin = table.pinned(policy.branch, policy.snapshot_id)
+    runs = _runs_of(context.store, context.spark_catalog.recorded_as, table.name)
+    stats = _with_expired(read_stats(context, table, pin, named=named), table, runs)
+    before, memo = context.cache.last(pin.uuid, policy.branch)
+    return _assess(context, stats, policy, before), runs, memo
+
+
+def _assess(context: Context, stats: FileStats, policy: Policy, before: Inspection | None = None) -> Inspection:
+    """Assess a table by its statistics; what has not changed since the inspection `before` stands."""
+    last_compacted = context.store.last_compacted(stats.pin.uuid, policy.branch)
+    found = assess(stats, policy, last_compacted=last_compacted, before=before)
+    return Inspection(stats=stats, policy=policy, last_compacted=last_compacted, health=found)
+
+
+def _decide(
     context: Context,
     table: IcebergTable,
-    policy: Policy,
-    now: datetime,
-    stats: FileStats,
+    inspection: Inspection,
     runs: Sequence[RunRecord],
-    last: tuple[Inspection | None, DecisionMemo | None] = (None, None),
-) -> tuple[Inspection, DecisionMemo]:
-    """Assess a table by its statistics and decide about it; what has not changed since the `last` time stands."""
-    before, memo = last
-    last_compacted = context.store.last_compacted(stats.pin.uuid, policy.branch)
-    inspection = Inspection(
-        stats=stats,
-        policy=policy,
-        last_compacted=last_compacted,
-        health=assess(stats, policy, last_compacted=last_compacted, before=before),
-    )
-    decided = decide(
+    now: datetime,
+    before: DecisionMemo | None = None,
+) -> DecisionMemo:
+    """Decide about a table as it was assessed; what has not changed since the decisions `before` stands."""
+    policy = inspection.policy
+    return decide(
         inspection.health,
-        stats,
+        inspection.stats,
         policy,
         rates_of(context, table, policy, runs),
         prices=context.prices,
         valuation=_valuation(context, table, policy, now),
-        before=memo,
+        before=before,
         strategies=context.strategies,
     )
-    return inspection, decided
 
 
 def _valuation(context: Context, table: IcebergTable, policy: Policy, now: datetime) -> Valuation:

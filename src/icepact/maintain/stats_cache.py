@@ -36,7 +36,7 @@ class StatsCache:
         self._files = 0
         self._names: OrderedDict[str, ManifestPaths] = OrderedDict()
         self._named = 0
-        self._inspections: OrderedDict[tuple[str, str], tuple[Inspection, DecisionMemo]] = OrderedDict()
+        self._inspections: OrderedDict[tuple[str, str], tuple[Inspection, DecisionMemo | None]] = OrderedDict()
 
     def stats_by_manifest(self, paths: Sequence[str], store: StatsStore) -> Mapping[str, ManifestStats]:
         """The statistics of those of these manifests that are in memory or in the record store."""
@@ -95,12 +95,12 @@ class StatsCache:
                 self._named -= self._names.popitem(last=False)[1].bytes
 
     def last(self, uuid: str, branch: str) -> tuple[Inspection | None, DecisionMemo | None]:
-        """The last inspection of a table, and what was decided then; `None` for both if there was none."""
+        """The last inspection of a table, and what was decided last; `None` for what there was not."""
         with self._lock:
             return self._inspections.get((uuid, branch), (None, None))
 
-    def keep_inspection(self, uuid: str, branch: str, inspection: Inspection, decided: DecisionMemo) -> None:
-        """Keep an inspection of a table and what was decided, in memory."""
+    def keep_inspection(self, uuid: str, branch: str, inspection: Inspection, decided: DecisionMemo | None) -> None:
+        """Keep an inspection of a table and what was decided last, in memory."""
         with self._lock:
             self._inspections[uuid, branch] = (inspection, decided)
             self._inspections.move_to_end((uuid, branch))
