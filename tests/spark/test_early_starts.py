@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 from pyspark import SparkContext
@@ -83,9 +84,12 @@ def test_java_is_not_asked_about_the_parts_of_a_name(spark: SparkSession, monkey
     client = java.gateway._gateway_client
     asked: list[str] = []
     send = client.send_command
-    monkeypatch.setattr(
-        client, "send_command", lambda command, *rest, **more: (asked.append(command), send(command, *rest, **more))[1]
-    )
+
+    def noted(command: str, *rest: Any, **more: Any) -> Any:
+        asked.append(command)
+        return send(command, *rest, **more)
+
+    monkeypatch.setattr(client, "send_command", noted)
     assert java.iceberg.util.LocationUtil.stripTrailingSlash("x/") == "x"
     assert [command.split("\n")[0] for command in asked] == ["r", "c"]  # the method, and its call
 
