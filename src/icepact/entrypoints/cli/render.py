@@ -447,13 +447,18 @@ def _shown(name: str, value: Any, currency: str = "") -> str:
     """An option's value for people."""
     if value is None:
         return "none"
-    unit = OPTIONS[name].unit if name in OPTIONS else None
-    if unit is OptionUnit.BYTES:
-        return format_size(value)
-    if unit is OptionUnit.SECONDS:
-        return format_duration(value)
-    if unit is OptionUnit.MONEY:
-        return format_money(value, currency)
+    match OPTIONS[name].unit if name in OPTIONS else None:
+        case OptionUnit.BYTES:
+            return format_size(value)
+        case OptionUnit.SECONDS:
+            return format_duration(value)
+        case OptionUnit.MONEY:
+            return format_money(value, currency)
+    return _plain_value(value)
+
+
+def _plain_value(value: Any) -> str:
+    """Of an option without a unit."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {amount}" for key, amount in value.items())
     if isinstance(value, tuple):
