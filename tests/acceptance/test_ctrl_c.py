@@ -73,7 +73,7 @@ def test_the_second_press_leaves_at_once_and_whoever_comes_next_finds_out(icepac
     done = icepact("compact", "db.events", "--json", "--warehouse", str(warehouse))
     assert (done.code, done.err) == (
         0,
-        f"resumed run {run.run_id}: committed; with options that it began with, not those of now: rewrite-all True\n",
+        f"resumed run {run.run_id}: committed; with options that it began with, not those of now: rewrite-all true\n",
     )
     outcome = {name: done.json[name] for name in ("run_id", "status", "files_before", "files_after", "kept_options")}
     assert outcome == {

@@ -18,13 +18,14 @@ PLAN = make_plan(make_state([data_file(f"f{n}", MB) for n in range(9)]), make_po
 def test_a_run_that_was_carried_on_with_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
     with Compacting(Renderer(as_json=False), "db.events", yes=True) as shown:
         shown.step("held")  # of the run that is carried on with: it has no bar
-        shown.on_resumed(replace(run_outcome("r1"), kept_options={"max_files": 3}))
+        shown.on_resumed(replace(run_outcome("r1"), kept_options={"max_files": 3, "max_file_size": 77 * MB}))
         assert shown.confirm(PLAN)
         shown.step("staged")
         shown.advance(UnitDone(partition="day=d1", files=9, bytes=MB))
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == "resumed run r1: committed; with options that it began with, not those of now: max-files 3\n"
+    kept = "max-files 3, max-file-size 77.0 MB"
+    assert said.err == f"resumed run r1: committed; with options that it began with, not those of now: {kept}\n"
 
 
 @pytest.mark.parametrize("yes", [True, False])

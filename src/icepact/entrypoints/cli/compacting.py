@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from types import TracebackType
 
 from icepact.entrypoints.cli.asking import ask
-from icepact.entrypoints.cli.render import BarProgress, Renderer
+from icepact.entrypoints.cli.render import BarProgress, Renderer, shown_option
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
 from icepact.model.progress import UnitDone
@@ -58,5 +58,7 @@ class Compacting:
 
 def _kept(resumed: Outcome) -> str:
     """Which options a run was carried on with although others are asked for now."""
-    kept = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in resumed.kept_options.items())
+    kept = ", ".join(
+        f"{name.replace('_', '-')} {shown_option(name, value)}" for name, value in resumed.kept_options.items()
+    )
     return f"; with options that it began with, not those of now: {kept}" if kept else ""

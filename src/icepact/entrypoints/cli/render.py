@@ -364,9 +364,11 @@ class Renderer:
         parts += [f"profile {policies.profile}"] if policies.profile else []
         self.out.print(f"{policies.file} is valid: {'; '.join(parts)}", markup=False)
         for name, value in for_all.items():
-            self.out.print(f"  all tables: {name} {_shown(name, plain(value))}, by {sources[name]}", markup=False)
+            self.out.print(f"  all tables: {name} {shown_option(name, plain(value))}, by {sources[name]}", markup=False)
         for rule in policies.rules:
-            values = ", ".join(f"{name} {_shown(name, value)}" for name, value in rule.to_dict()["values"].items())
+            values = ", ".join(
+                f"{name} {shown_option(name, value)}" for name, value in rule.to_dict()["values"].items()
+            )
             self.out.print(f"  {rule.pattern.text}: {values or 'nothing of its own'}, by {rule.source}", markup=False)
         for entry in policies.not_ours:
             self.out.print(f"  not ours, left alone: {entry}", markup=False)
@@ -379,7 +381,9 @@ class Renderer:
             return
         columns = [
             Column("option", list(values), left=True),
-            Column("value", [escape(_shown(key, one["value"], currency)) for key, one in values.items()], left=True),
+            Column(
+                "value", [escape(shown_option(key, one["value"], currency)) for key, one in values.items()], left=True
+            ),
             Column("from", [escape(entry["source"]) for entry in values.values()], left=True),
         ]
         self._table(plain_table(columns))
@@ -443,27 +447,17 @@ def _colored(score: float) -> str:
     return f"[{color}]{score:g}[/{color}]"
 
 
-def _shown(name: str, value: Any, currency: str = "") -> str:
+def shown_option(name: str, value: Any, currency: str = "") -> str:
     """An option's value for people."""
-    if value is None:
-        return "none"
-    match OPTIONS[name].unit if name in OPTIONS else None:
-        case OptionUnit.BYTES:
-            return format_size(value)
-        case OptionUnit.SECONDS:
-            return format_duration(value)
-        case OptionUnit.MONEY:
-            return format_money(value, currency)
-    return _plain_value(value)
-
-
-def _plain_value(value: Any) -> str:
-    """Of an option without a unit."""
+    unit = OPTIONS[name].unit if name in OPTIONS else None
+    if value is not None and unit is not None:
+        by_unit = {OptionUnit.BYTES: format_size, OptionUnit.SECONDS: format_duration}
+        return by_unit[unit](value) if unit in by_unit else format_money(value, currency)
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {amount}" for key, amount in value.items())
     if isinstance(value, tuple):
         return ",".join(f"{weight:g}" for weight in value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def _grid() -> Table:
