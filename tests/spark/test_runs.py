@@ -408,6 +408,20 @@ def test_cleaning_up_deletes_nothing_unless_asked(compactor: Compactor, spark: S
     assert seen(spark, table) == before
 
 
+def test_a_clean_up_that_finds_no_room_does_not_send_people_to_itself(
+    compactor: Compactor, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave(compactor, table, f"full-{table}").unlink()
+
+    def full(*_: object, **__: object) -> None:
+        raise BadInput("the run history cannot be used (database or disk is full): `icepact cleanup --yes`")
+
+    monkeypatch.setattr(cleanup, "_fence", full)
+    [found] = compactor.cleanup(table, delete=True)
+    told = "the disk is full, and not of what this run left: free some space there, then clean up again"
+    assert (found.failed, found.reason) == (True, told)
+
+
 def test_a_second_clean_up_finds_what_a_zombie_wrote(compactor: Compactor, table: str) -> None:
     file = leave(compactor, table, f"zombie-{table}")
     compactor.cleanup(table, delete=True)

@@ -51,6 +51,7 @@ TASK_TIMEOUT = timedelta(hours=1)
 """A task that is not heard of for so long writes nothing any more."""
 _log = logging.getLogger("icepact")
 _MOST_RUNS = 10_000
+_NO_ROOM = "the disk is full, and not of what this run left: free some space there, then clean up again"
 _KEEPS_ALL = "the table has gc.enabled=false"
 _Fates = Sequence[tuple[Attempt, CommittedBatch | Fate]]
 
@@ -116,7 +117,8 @@ def _sweep_all(
             fresh = store.run(record.run_id) or record  # judged as it is now, not as it was when the list was made
             swept = _sweep(table, fresh, store, delete=delete, now=now)
         except Exception as error:
-            swept = _failed(record, describe_error(error))
+            told = describe_error(error)
+            swept = _failed(record, _NO_ROOM if is_full(told) else told)
         if swept is not None:
             yield swept
 
