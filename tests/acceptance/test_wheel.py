@@ -37,7 +37,8 @@ run()
 
 def _try(*command: str | Path, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """In an environment without anything of ours, nor a path to the repository."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("ICEPACT_", "PYTHON", "VIRTUAL_ENV"))}
+    ours = ("ICEPACT_", "PYTHON", "VIRTUAL_ENV", "JDK_JAVA_OPTIONS")  # of the last, what makes Java frugal in tests
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     return subprocess.run(command, cwd=cwd, env={**clean, **more}, capture_output=True, text=True, check=False)
 
 

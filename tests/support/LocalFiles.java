@@ -1,7 +1,9 @@
 package frugal;
 
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.attribute.PosixFilePermissions;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.LocalFileSystem;
@@ -24,10 +26,18 @@ public final class LocalFiles extends LocalFileSystem {
 
     public FileStatus getFileStatus(Path path) throws IOException {
       FileStatus told = super.getFileStatus(path);
-      String letters = PosixFilePermissions.toString(Files.getPosixFilePermissions(pathToFile(path).toPath()));
+      String letters = letters(path);
       return new FileStatus(told.getLen(), told.isDirectory(), told.getReplication(), told.getBlockSize(),
           told.getModificationTime(), told.getAccessTime(), FsPermission.valueOf((told.isDirectory() ? "d" : "-") + letters),
           "", "", told.getPath());
+    }
+
+    private String letters(Path path) throws IOException {
+      try {
+        return PosixFilePermissions.toString(Files.getPosixFilePermissions(pathToFile(path).toPath()));
+      } catch (NoSuchFileException gone) { // since its length was asked for
+        throw new FileNotFoundException(path + " does not exist");
+      }
     }
   }
 }
