@@ -89,7 +89,7 @@ class Application:
         policies: Policies,
         prices: Prices,
         budgets: Budgets,
-        open_catalog: "Callable[[], SparkCatalog]",
+        open_catalog: "Callable[[tuple[str, ...] | None], SparkCatalog]",
         open_store: "Callable[[], RecordStore]",
         strategies: "Mapping[str, SelectFiles] | None" = None,
     ) -> None:
@@ -110,7 +110,7 @@ class Application:
     def spark_catalog(self) -> "SparkCatalog":
         """The catalog in Spark; opened on first use, and Spark started with it."""
         if self._opened is None:
-            self._opened = self._open_catalog()
+            self._opened = self._open_catalog(None)
         return self._opened
 
     @property
@@ -428,7 +428,9 @@ class Application:
     def _catalog_with(self, table: str) -> "SparkCatalog":
         """The opened catalog, unless it is clear without Spark that the table is not there."""
         self._refuse_missing(table)
-        spark_catalog = self.spark_catalog
+        if self._opened is None:  # what is known about the table may speed up the start
+            self._opened = self._open_catalog(table_parts(table, self.catalog.name, self._namespace))
+        spark_catalog = self._opened
         if self.catalog.location is not None:
             from icepact.maintain.aftercare import take_over_history
 

@@ -45,13 +45,13 @@ def application(**given: Any) -> Application:
         "policies": Policies(),
         "prices": Prices.of(DEFAULT_PRESET),
         "budgets": Budgets(),
-        "open_catalog": lambda: SimpleNamespace(catalog="prod", recorded_as="prod"),
+        "open_catalog": lambda _: SimpleNamespace(catalog="prod", recorded_as="prod"),
         "open_store": SqlStore.in_memory,
     }
     return Application(**{**parts, **given})
 
 
-def never() -> NoReturn:
+def never(*_: object) -> NoReturn:
     """Open what nobody needs."""
     raise AssertionError("this was not needed")
 
@@ -70,7 +70,7 @@ def test_nothing_is_opened_until_it_is_needed() -> None:
 
 
 def test_what_java_raises_leaves_as_one_line() -> None:
-    def dead() -> NoReturn:
+    def dead(_: object) -> NoReturn:
         raise Py4JNetworkError("Answer from Java side is empty")
 
     with pytest.raises(IcepactError, match="Spark's Java has ended, or does not answer any more"):

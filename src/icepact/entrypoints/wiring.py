@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from icepact.app import Application, in_own_words
-from icepact.iceberg.catalogs import choose_catalog, shown_properties
+from icepact.iceberg.catalogs import choose_catalog, embedded_is_small, shown_properties
 from icepact.iceberg.names import parse_levels
 from icepact.model.errors import BadInput
 from icepact.policy.config import Catalog, Config
@@ -58,10 +58,12 @@ def build_application(
     policies: str | os.PathLike[str] | None = None,
     verbose: bool = False,
     short: bool = False,
+    one_table: bool = False,
     strategies: "Mapping[str, SelectFiles] | None" = None,
 ) -> Application:
     """An application as it is asked for, with `ICEPACT_*` variables and the configuration file below that. Nothing is
-    opened yet; `short` says that Java is started for a program that ends before its compiler pays off."""
+    opened yet; `short` says that Java is started for a program that ends before its compiler pays off, and `one_table`
+    that it does so if the first table that is worked on is small."""
     flags = {
         "catalog": catalog,
         "catalog_uri": catalog_uri,
@@ -76,7 +78,7 @@ def build_application(
     rules = policies_of(settings, names)
     if spark is None:
         chosen = catalog_of(settings, rules)
-        open_catalog = partial(_open_catalog, settings, chosen, verbose=verbose, short=short)
+        open_catalog = partial(_open_catalog, settings, chosen, verbose=verbose, short=short, one_table=one_table)
     else:
         chosen = _adopted_catalog(spark, catalog)
         refuse_other_catalogs(chosen, rules)
@@ -214,14 +216,18 @@ def _adopted_catalog(spark: "SparkSession", name: str | None) -> Catalog:
     return Catalog(name=name, properties=catalog_settings(spark, name))
 
 
-def _adopt_catalog(spark: "SparkSession", name: str) -> "SparkCatalog":
+def _adopt_catalog(spark: "SparkSession", name: str, table: tuple[str, ...] | None) -> "SparkCatalog":
     from icepact.iceberg.spark.catalog import SparkCatalog
 
+    del table  # Spark has started already
     return SparkCatalog.adopt(spark, name)
 
 
-def _open_catalog(config: Config, catalog: Catalog, *, verbose: bool, short: bool) -> "SparkCatalog":
-    """Start Spark and open the catalog in it; what is needed next is loaded meanwhile."""
+def _open_catalog(
+    config: Config, catalog: Catalog, table: tuple[str, ...] | None, *, verbose: bool, short: bool, one_table: bool
+) -> "SparkCatalog":
+    """Start Spark and open the catalog in it; what is needed next is loaded meanwhile. `table` is what it is opened
+    for, if that is known."""
     from icepact.iceberg.spark.catalog import SparkCatalog
 
     loading = _load_beside(*_LOOKING) if short else _load_beside(*_LOOKING, *_APPLYING, then=_prepare_documents)
@@ -233,7 +239,11 @@ def _open_catalog(config: Config, catalog: Catalog, *, verbose: bool, short: boo
         job.start_workers(context)
 
     return SparkCatalog.open(
-        catalog, spark_settings(config), verbose=verbose, short=short, on_context=None if short else start_workers
+        catalog,
+        spark_settings(config),
+        verbose=verbose,
+        short=short or (one_table and table is not None and embedded_is_small(catalog, table)),
+        on_context=None if short else start_workers,
     )
 
 

@@ -5,6 +5,7 @@ PyIceberg's own configuration. With nothing configured there is the embedded cat
 local warehouse.
 """
 
+import json
 import math
 import re
 import sqlite3
@@ -37,6 +38,9 @@ _RENAMED = {  # PyIceberg's names -> Iceberg's
 _JDBC_SQLITE = "jdbc:sqlite:"
 _CONNECT_SECONDS = 10.0
 """Seconds: who does not even take up a connection in this time is not there."""
+_FORMAT = "write.format.default"
+_SMALL_BYTES, _SMALL_FILES, _SMALL_METADATA = 256 * 1024**2, 2000, 4 * 1024**2
+"""Of a table: work on it takes seconds, even if Spark has to do it."""
 _KINDS = {"org.apache.iceberg.rest.RESTCatalog": "rest", "org.apache.iceberg.jdbc.JdbcCatalog": "jdbc"}
 _NOT_FOR_JAVA = ("py-", "downcast-", "legacy-", "echo", "pool_pre_ping", "init_catalog_tables")
 
@@ -115,18 +119,40 @@ def embedded_has(catalog: Catalog, name: tuple[str, ...]) -> bool:
     assert catalog.embedded is not None
     if not embedded_exists(catalog):
         return False
-    file = catalog.embedded / CATALOG_FILE
-    connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
     try:
-        rows = connection.execute(
-            "SELECT 1 FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?",
-            (catalog.name, ".".join(name[:-1]), name[-1]),
-        ).fetchall()
+        return _metadata_file(catalog.embedded, catalog.name, name) is not None
     except sqlite3.Error:
         return True  # not ours to judge: the catalog itself will say
+
+
+def embedded_is_small(catalog: Catalog, name: tuple[str, ...]) -> bool:
+    """Whether Java has so little to do for a table that its second compiler would not pay off: the table is small, and
+    its row groups are assembled by Python. Answered from its metadata, without starting Spark; false if in doubt."""
+    try:
+        file = None if catalog.embedded is None else _metadata_file(catalog.embedded, catalog.name, name)
+        if file is None or file.stat().st_size > _SMALL_METADATA:
+            return False
+        metadata = json.loads(file.read_bytes())
+        current = {s["snapshot-id"]: s for s in metadata["snapshots"]}[metadata["current-snapshot-id"]]["summary"]
+        size, files = int(current["total-files-size"]), int(current["total-data-files"])
+    except (sqlite3.Error, OSError, ValueError, KeyError, TypeError):
+        return False
+    sorts, written = metadata.get("default-sort-order-id", 0), metadata.get("properties", {}).get(_FORMAT, "parquet")
+    return size <= _SMALL_BYTES and files <= _SMALL_FILES and sorts == 0 and written == "parquet"
+
+
+def _metadata_file(warehouse: Path, catalog: str, name: tuple[str, ...]) -> Path | None:
+    """The metadata file that an embedded catalog names for a table; `None` if it does not list the table."""
+    connection = sqlite3.connect(f"{(warehouse / CATALOG_FILE).as_uri()}?mode=ro", uri=True)
+    try:
+        row = connection.execute(
+            "SELECT metadata_location FROM iceberg_tables"
+            " WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?",
+            (catalog, ".".join(name[:-1]), name[-1]),
+        ).fetchone()
     finally:
         connection.close()
-    return bool(rows)
+    return None if row is None else Path(str(row[0]).removeprefix("file://").removeprefix("file:"))
 
 
 def pyiceberg_catalog(name: str) -> Mapping[str, str]:

@@ -117,8 +117,8 @@ def _sweep_all(
             fresh = store.run(record.run_id) or record  # judged as it is now, not as it was when the list was made
             swept = _sweep(table, fresh, store, delete=delete, now=now)
         except Exception as error:
-            told = describe_error(error)
-            swept = _failed(record, _NO_ROOM if is_full(told) else told)
+            reason = describe_error(error)
+            swept = _failed(record, _NO_ROOM if is_full(reason) else reason)
         if swept is not None:
             yield swept
 

@@ -60,8 +60,11 @@ def decide_table(context: Context, name: str, request: Options) -> TableDecision
 def summary(context: Context, name: str) -> TableSummary:
     """Decide about a table by the policy that holds for it, and sum the decisions up for a ranking of tables."""
     table, policy = _table_and_policy(context, name, Options())
-    decided = inspect_table(context, table, policy, datetime.now(UTC))[1]
-    doubts = "" if asks_for_worth(policy, context.strategies) else doubt(decided)
+    now = datetime.now(UTC)
+    decided = inspect_table(context, table, policy, now)[1]
+    doubts = ""
+    if decided.picked and not asks_for_worth(policy, context.strategies):
+        doubts = doubt(decided, _valuation(context, table, now, learns=True))
     return summary_of(decided.decisions, policy, doubt=doubts)
 
 
@@ -188,16 +191,15 @@ def _decide(
         policy,
         rates_of(context, table, policy, runs),
         prices=context.prices,
-        valuation=_valuation(context, table, policy, now),
+        valuation=_valuation(context, table, now, learns=policy.strategy == Strategy.AUTO),
         before=before,
         strategies=context.strategies,
     )
 
 
-def _valuation(context: Context, table: IcebergTable, policy: Policy, now: datetime) -> Valuation:
-    """What a second of readers and of work costs, and what earlier runs taught, if the strategy listens."""
+def _valuation(context: Context, table: IcebergTable, now: datetime, *, learns: bool) -> Valuation:
+    """What a second of readers and of work costs; and what earlier runs taught, for whoever `learns`."""
     second = context.prices.compute(1.0)
-    learns = policy.strategy == Strategy.AUTO
     lessons = lessons_of(context.store, context.spark_catalog.recorded_as, table.name, now) if learns else Lessons()
     return Valuation(
         now=now,

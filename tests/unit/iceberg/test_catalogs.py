@@ -1,5 +1,6 @@
 """Which catalog is meant, and how Iceberg is told about it."""
 
+import json
 import os
 import sqlite3
 from collections.abc import Mapping
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from icepact.iceberg.catalogs import choose_catalog, embedded, embedded_has, spark_properties
+from icepact.iceberg.catalogs import choose_catalog, embedded, embedded_has, embedded_is_small, spark_properties
 from icepact.model.errors import BadInput
 from icepact.policy.config import Catalog, Config
 
@@ -75,14 +76,54 @@ def test_a_remote_warehouse_needs_a_catalog() -> None:
 def test_embedded_tables_are_found_without_spark(tmp_path: Path) -> None:
     catalog = embedded(str(tmp_path))
     assert not embedded_has(catalog, ("db", "events"))
-    with sqlite3.connect(tmp_path / "catalog.db") as connection:
-        connection.execute("CREATE TABLE iceberg_tables (catalog_name, table_namespace, table_name)")
-        connection.execute("INSERT INTO iceberg_tables VALUES ('local', 'db.sub', 'events')")
-    connection.close()
+    _list_events(tmp_path, "file:/anywhere.json")
     assert embedded_has(catalog, ("db", "sub", "events"))
     assert not embedded_has(catalog, ("db", "events"))
     (tmp_path / "catalog.db").write_text("not a database, so it is not ours to judge")
     assert embedded_has(catalog, ("db", "events"))
+
+
+def _list_events(warehouse: Path, metadata: str) -> None:
+    """An embedded catalog with one table."""
+    with sqlite3.connect(warehouse / "catalog.db") as connection:
+        columns = "catalog_name, table_namespace, table_name, metadata_location"
+        connection.execute(f"CREATE TABLE iceberg_tables ({columns})")
+        connection.execute("INSERT INTO iceberg_tables VALUES ('local', 'db.sub', 'events', ?)", (metadata,))
+    connection.close()
+
+
+SMALL = {"total-files-size": "5000000", "total-data-files": "20"}
+
+
+@pytest.mark.parametrize(
+    ("summary", "more", "small"),
+    [
+        pytest.param(SMALL, {}, True, id="small"),
+        pytest.param(SMALL | {"total-files-size": str(10**9)}, {}, False, id="many bytes"),
+        pytest.param(SMALL | {"total-data-files": "100000"}, {}, False, id="many files"),
+        pytest.param({}, {}, False, id="nobody counted"),
+        pytest.param(SMALL, {"default-sort-order-id": 1}, False, id="Spark sorts it"),
+        pytest.param(SMALL, {"properties": {"write.format.default": "orc"}}, False, id="Spark writes it"),
+        pytest.param(SMALL, {"current-snapshot-id": None}, False, id="no snapshot"),
+        pytest.param(SMALL, {"padding": "x" * 5_000_000}, False, id="much metadata"),
+    ],
+)
+def test_what_is_small_is_known_without_spark(
+    tmp_path: Path, summary: dict[str, str], more: dict[str, Any], *, small: bool
+) -> None:
+    metadata = {"snapshots": [{"snapshot-id": 7, "summary": summary}], "current-snapshot-id": 7, **more}
+    (tmp_path / "m.json").write_text(json.dumps(metadata))
+    _list_events(tmp_path, f"file:{tmp_path}/m.json")
+    assert embedded_is_small(embedded(str(tmp_path)), ("db", "sub", "events")) is small
+
+
+def test_what_cannot_be_read_is_not_small(tmp_path: Path) -> None:
+    catalog = embedded(str(tmp_path))
+    assert not embedded_is_small(catalog, ("db", "sub", "events"))
+    _list_events(tmp_path, "s3://elsewhere/m.json")
+    assert not embedded_is_small(catalog, ("db", "sub", "events"))
+    assert not embedded_is_small(catalog, ("db", "other"))
+    assert not embedded_is_small(Catalog(name="prod", properties={}), ("db", "other"))
 
 
 # -- types ----------------------------------------------------------------------------------------

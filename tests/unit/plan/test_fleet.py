@@ -199,7 +199,7 @@ def test_a_ranking_says_what_auto_would_leave_alone(scans_per_day: float, doubte
         for strategy in ("small-files", "auto")
     ]
     plain, asking = (decided(state, policy) for policy in policies)
-    said = doubt(plain)
+    said = doubt(plain, plain.valuation)
     assert said.startswith(doubted)
     assert bool(said) == (not asking.decisions.chosen)
     [entry] = rank([summary_of(plain.decisions, policies[0], doubt=said)])

@@ -236,7 +236,7 @@ def compact(
     session: Session = context.obj
     renderer = session.renderer
     name = _table(table, table_option)
-    application = session.application(short=dry_run)
+    application = session.application(short=dry_run, one_table=True)
     if dry_run:
         with renderer.working(f"planning {name}"):
             made = application.plan(name, request)

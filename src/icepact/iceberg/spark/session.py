@@ -72,7 +72,7 @@ def build_session(
     compactors with different catalogs do not see each other's configuration.
     """
     if SparkContext._active_spark_context is None:
-        _start_context(settings, verbose=verbose, short=short)
+        _start_context(settings, verbose=verbose, short=short, look_only=on_context is None)
     if on_context is not None and SparkContext._active_spark_context is not None:
         on_context(SparkContext._active_spark_context)
     session = SparkSession.builder.getOrCreate()
@@ -152,7 +152,7 @@ def _logging_file() -> Path:
     return path
 
 
-def _start_context(extra: Mapping[str, str], *, verbose: bool, short: bool) -> None:
+def _start_context(extra: Mapping[str, str], *, verbose: bool, short: bool, look_only: bool) -> None:
     from pyspark.java_gateway import launch_gateway
 
     settings = context_settings(extra, short=short)
@@ -164,7 +164,7 @@ def _start_context(extra: Mapping[str, str], *, verbose: bool, short: bool) -> N
     finally:
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
     gateway.proc = process
-    start_rehearsal(gateway, look_only=short)
+    start_rehearsal(gateway, look_only=look_only)
     conf = SparkConf(loadDefaults=True, _jvm=gateway.jvm)  # what spark-submit settled, such as resolved packages
     for key, value in settings.items():
         conf.set(key, value)
