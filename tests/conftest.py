@@ -9,7 +9,9 @@ from hypothesis.internal.conjecture import providers
 
 from tests.support.frugal import JAVA_OPTIONS
 
-os.environ["JDK_JAVA_OPTIONS"] = f"{JAVA_OPTIONS} {os.environ.get('JDK_JAVA_OPTIONS', '')}".strip()
+_GIVEN = os.environ.get("JDK_JAVA_OPTIONS", "")
+if JAVA_OPTIONS not in _GIVEN:  # workers of xdist have them from whoever started them
+    os.environ["JDK_JAVA_OPTIONS"] = f"{JAVA_OPTIONS} {_GIVEN}".strip()
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(
     "fast", derandomize=True, database=None, deadline=None, max_examples=25, suppress_health_check=_SLOW

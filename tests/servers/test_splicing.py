@@ -37,6 +37,8 @@ def test_the_store_copies(rest_catalog: RestCatalog, table: str, tmp_path: Path,
     """
     compactor = short_compactor(config=configuration(tmp_path, rest_catalog.properties))
     spark = compactor.spark
+    for key, value in {"wholeStage": "true", "factoryMode": "FALLBACK"}.items():
+        spark.conf.set(f"spark.sql.codegen.{key}", value)  # it pays off for millions of rows
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {table.split('.')[0]}")
     create(spark, table, "id bigint, noise binary", version=version)
     rows = spark.range(0, FILES * ROWS, 1, FILES).selectExpr("id", "unhex(sha2(string(id), 512)) AS noise")

@@ -436,7 +436,8 @@ def planned_group(spark: SparkSession, table: str, day: int) -> Any:
 
 def write_group(spark: SparkSession, table: str, group: Any) -> None:
     """What the runner of Spark's action does with a group."""
-    java, loaded, name = Java(spark.sparkContext._gateway), load(spark, f"local.{table}"), str(uuid4())
+    java = Java(spark.sparkContext._gateway, spark._jsparkSession)
+    loaded, name = load(spark, f"local.{table}"), str(uuid4())
     cache = static_get(java, "org.apache.iceberg.spark.SparkTableCache")
     tasks = java.iceberg.spark.ScanTaskSetManager.get()
     session = own_session(java, spark, 0)

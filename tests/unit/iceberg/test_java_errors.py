@@ -183,7 +183,7 @@ def another_java(folder: Path) -> Iterator[JavaGateway]:
     [jar] = (spark_home() / "jars").glob("py4j-*.jar")
     command = [str(find_java()[0]), "-cp", str(jar), "py4j.GatewayServer", "--enable-auth", "0"]
     with serving("java", command, folder=folder, polite=signal.SIGKILL) as server:
-        told = server.wait_until(lambda: re.match(r"(\d+)\n(\S+)\n", server.log.read_text()))
+        told = server.wait_until(lambda: re.search(r"^(\d+)\n(\S+)\n", server.log.read_text(), re.M))
         yield JavaGateway(gateway_parameters=GatewayParameters(port=int(told[1]), auth_token=told[2]))
 
 
