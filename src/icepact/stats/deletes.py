@@ -2,6 +2,7 @@
 
 from functools import cached_property
 from typing import TYPE_CHECKING
+from weakref import proxy
 
 import numpy as np
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DeleteIndex:
-    """Index of the delete files in file statistics.
+    """Index of the delete files in file statistics, as long as there are those.
 
     A delete applies to a partition if it can apply to one of its files, by the rules of the format: a deletion vector
     or a delete bound to a file applies to that file; others to the files of their partition that are old enough,
@@ -21,7 +22,8 @@ class DeleteIndex:
     """
 
     def __init__(self, stats: "FileStats") -> None:
-        self._stats = stats
+        # which hold this index: in a circle, both would wait for the garbage collector with a hundred bytes a file
+        self._stats: FileStats = proxy(stats)
         column = stats.column
         self.kind = column("kind", deletes=True)
         self.records = column("rows", deletes=True)

@@ -1,9 +1,11 @@
 """The census says the same of partitions as the files themselves do."""
 
+import gc
 import random
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from hypothesis import given
@@ -15,6 +17,7 @@ from icepact.stats.manifest import COLUMNS, ManifestStats
 from icepact.stats.table import FileStats, file_stats_of
 from icepact.stats.totals import PartitionTotals
 from tests.support.random_tables import policies, tables
+from tests.support.states import data_file, delete_file, make_state
 
 states = policies().flatmap(tables)
 
@@ -109,3 +112,16 @@ def test_a_part_of_the_census_says_the_same_of_its_partitions(state: PinnedFiles
         for kind in DeleteKind:
             assert both_totals[0].deletes(kind, records=True)[at] == both_totals[1].deletes(kind, records=True)[here]
         assert both_totals[0].sums(whole.size)[at] == both_totals[1].sums(part.size)[here]
+
+
+def test_statistics_that_nobody_holds_are_gone_at_once() -> None:
+    """They are large and few: the garbage collector would not look for them in time."""
+    stats = file_stats_of(make_state([data_file("f", 10)], [delete_file("d", DeleteKind.POSITION)]))
+    assert stats.deletes.touched.tolist() == [True]
+    left = ref(stats)
+    gc.disable()
+    try:
+        del stats
+        assert left() is None
+    finally:
+        gc.enable()
