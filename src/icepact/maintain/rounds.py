@@ -137,7 +137,7 @@ class Run:
 
 
 class Work:
-    """Carries a run out on its table: the listener of `execute`, and the journal of `commit`."""
+    """Carries a run out on its table: goes by the events of `execute`, and is the journal of `commit`."""
 
     def __init__(self, table: IcebergTable, run: Run, store: RecordStore, watch: Watch, progress: Progress) -> None:
         self._table = table
