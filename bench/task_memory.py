@@ -58,30 +58,28 @@ def measure(inputs: int, size: int, *, memory: int = 1024**3) -> dict[str, int]:
     """Peak resident bytes of a process that rewrites so many files, and of their largest row group, decoded."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "input.parquet"
-        decoded = make_file(path, size)
+        decoded = _make_file(path, size)
         command = [sys.executable, "-m", "bench.task_memory", folder, str(inputs), str(memory)]
         done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT})
     answer: dict[str, int] = json.loads(done.stdout)
     return {**answer, "row_group": decoded}
 
 
-def stored_field(name: str, kind: pa.DataType, field_id: int) -> pa.Field:
-    """A column of a file, with its id."""
-    return pa.field(name, kind, metadata={"PARQUET:field_id": str(field_id)})
-
-
-def make_file(path: Path, size: int, *, rows: int = _ROW_GROUP) -> int:
-    """A file of at least this size, in row groups of so many rows; returns the bytes of the largest once decoded."""
+def _make_file(path: Path, size: int) -> int:
+    """A file of at least this size; returns the bytes of its largest row group once decoded."""
     numbers = np.random.default_rng(5)
-    fields = [stored_field(name, _ARROW[kind], number) for number, (name, kind) in enumerate(_COLUMNS, 1)]
+    fields = [
+        pa.field(name, _ARROW[kind], metadata={"PARQUET:field_id": str(number)})
+        for number, (name, kind) in enumerate(_COLUMNS, 1)
+    ]
     kinds = pa.array([f"kind number {n}" for n in range(200)])
     largest = 0
     with pq.ParquetWriter(path, pa.schema(fields), compression="zstd", store_schema=False) as writer:
         while path.stat().st_size < size:
-            counts = [min(_ROWS_AT_ONCE, rows - at) for at in range(0, rows, _ROWS_AT_ONCE)]
+            counts = [min(_ROWS_AT_ONCE, _ROW_GROUP - at) for at in range(0, _ROW_GROUP, _ROWS_AT_ONCE)]
             table = pa.concat_tables([_rows(numbers, kinds, fields, count) for count in counts])
             largest = max(largest, table.nbytes)
-            writer.write_table(table, row_group_size=rows)
+            writer.write_table(table, row_group_size=_ROW_GROUP)
     return largest
 
 
@@ -119,7 +117,7 @@ def _rewrite(folder: Path, inputs: int, memory: int) -> dict[str, int]:
         for path in paths
     ]
     work = UnitWork(unit_id="u", inputs=tuple(files), output=str(folder / "out"), max_file_size=2**40)
-    report = assemble(work, context_of(memory, recode=True), storage, DeleteCache(lambda _: b""), "0")
+    report = assemble(work, _context_of(memory), storage, DeleteCache(lambda _: b""), "0")
     assert report.effort.encoded_bytes > 0
     assert sum(output.rows for output in report.outputs) == inputs * rows
     return {"peak": _peak()}
@@ -132,13 +130,13 @@ def _peak() -> int:
     return int(line.split()[1]) * 1024
 
 
-def context_of(memory: int, *, recode: bool) -> TaskContext:
-    """What a task is told of the table; with `recode`, zstd becomes snappy."""
+def _context_of(memory: int) -> TaskContext:
+    """What a task is told of the table: zstd becomes snappy."""
     writing = WriteSettings(
-        codec="snappy" if recode else "zstd",
-        level=None if recode else 3,
-        level_of_numbers=None if recode else 1,
-        recode=recode,
+        codec="snappy",
+        level=None,
+        level_of_numbers=None,
+        recode=True,
         row_group_bytes=128 * 1024**2,
         row_group_rows=MOST_ROWS,
         page_bytes=1024**2,

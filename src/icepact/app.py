@@ -109,9 +109,7 @@ class Application:
     @property
     def spark_catalog(self) -> "SparkCatalog":
         """The catalog in Spark; opened on first use, and Spark started with it."""
-        if self._opened is None:
-            self._opened = self._open_catalog(None)
-        return self._opened
+        return self._open()
 
     @property
     def spark(self) -> "SparkSession":
@@ -425,12 +423,16 @@ class Application:
     def _unmatched(self, tables: Sequence[str]) -> Sequence[Rule]:
         return unmatched(self.policies, self.catalog.name, [parse_levels(name) for name in tables])
 
+    def _open(self, table: tuple[str, ...] | None = None) -> "SparkCatalog":
+        """The opened catalog. What is known about the table that it is opened for may speed up the start."""
+        if self._opened is None:
+            self._opened = self._open_catalog(table)
+        return self._opened
+
     def _catalog_with(self, table: str) -> "SparkCatalog":
         """The opened catalog, unless it is clear without Spark that the table is not there."""
         self._refuse_missing(table)
-        if self._opened is None:  # what is known about the table may speed up the start
-            self._opened = self._open_catalog(table_parts(table, self.catalog.name, self._namespace))
-        spark_catalog = self._opened
+        spark_catalog = self._open(table_parts(table, self.catalog.name, self._namespace))
         if self.catalog.location is not None:
             from icepact.maintain.aftercare import take_over_history
 

@@ -80,16 +80,13 @@ def decide(
     partitions: list[Decision] = []
     picked: dict[str, Candidate] = {}
     for group, selection in selected:
-        depths = [
-            replace(
-                candidates[id(group), depth.which],
-                selection=depth,
-                other_tasks=other_tasks(tasks, group, candidates[id(group), depth.which].bytes),
-            )
-            for depth in (selection, *selection.others)
-            if selection.which is not FileSelector.NONE
-        ]
-        best = _best(selection, depths, valuation, policy, strategies)
+        best: Candidate | str = selection.reason
+        if selection.which is not FileSelector.NONE:
+            found = [(depth, candidates[id(group), depth.which]) for depth in (selection, *selection.others)]
+            depths = [
+                replace(one, selection=depth, other_tasks=other_tasks(tasks, group, one.bytes)) for depth, one in found
+            ]
+            best = _best(depths, valuation, policy, strategies)
         if isinstance(best, Candidate):
             picked[group.name] = best
         partitions.append(_decision(group, selection, best))
@@ -104,19 +101,11 @@ def decide(
     )
 
 
-def _best(
-    selection: Selection,
-    depths: Sequence[Candidate],
-    valuation: Valuation,
-    policy: Policy,
-    strategies: Strategies,
-) -> Candidate | str:
-    """The best candidate of a partition group, or why there is none."""
-    if not depths:
-        return selection.reason
+def _best(depths: Sequence[Candidate], valuation: Valuation, policy: Policy, strategies: Strategies) -> Candidate | str:
+    """The best of the candidates of a partition group, which are at least one, or why none is."""
     useful = [candidate for candidate in depths if candidate.files]
     if not useful:
-        return nothing_to_pack(selection)
+        return nothing_to_pack(depths[0].selection)
     best = pick_candidate(useful, valuation, policy, strategies)
     return best if isinstance(best, str) else useful[best]
 
