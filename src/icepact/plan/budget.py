@@ -6,12 +6,12 @@ files than it removes.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, assert_never
+from typing import Any
 
 from icepact.model.files import DataFile, DeleteFile, delete_records
-from icepact.model.limits import NO_DEMAND, Demand, Limit
+from icepact.model.limits import Demand, Limit
 from icepact.model.plan import LeftOut, RewriteFiles, Unit
 from icepact.model.policy import JobOrder, Policy
 from icepact.plan.gain import SECONDS_PER_DELETE_FILE, SECONDS_PER_DELETE_RECORD, gain_of, scan_seconds
@@ -27,12 +27,12 @@ def within_budget(
 ) -> tuple[list[RewriteFiles], list[LeftOut]]:
     """The groups, or parts of them, that the budget allows, in the order of jobs; and what it holds back."""
     ordered, budget = in_order(steps, policy.job_order), Budget(limits)
-    if budget.allows(sum((step.demand for step in ordered), NO_DEMAND)):
+    if budget.allows(Demand.sum(step.demand for step in ordered)):
         return ordered, []
     groups = [_Group(step, deletes, policy) for step in ordered]
     pieces = [piece for group in groups for piece in group.pieces()]
     taken = choose(pieces, budget, lambda piece, used: piece.group.cut(piece, used, budget)).values()
-    used = sum((piece.demand for piece in taken), NO_DEMAND)
+    used = Demand.sum(piece.demand for piece in taken)
     units: dict[_Group, list[Unit]] = defaultdict(list)
     for piece in taken:
         units[piece.group] += piece.units
@@ -50,7 +50,7 @@ def fit_to_budget(steps: Sequence[RewriteFiles], limits: Sequence[Limit]) -> tup
     which limit forbids them."""
     budget = Budget([replace(limit, amount=limit.amount * _LEEWAY) for limit in limits])
     taken = choose([Item(gain=step.gain.scan_seconds, demand=step.demand) for step in steps], budget)
-    used = sum((item.demand for item in taken.values()), NO_DEMAND)
+    used = Demand.sum(item.demand for item in taken.values())
     refused = {
         step.group_id: budget.reason(used + step.demand) for number, step in enumerate(steps) if number not in taken
     }
@@ -59,25 +59,12 @@ def fit_to_budget(steps: Sequence[RewriteFiles], limits: Sequence[Limit]) -> tup
 
 def in_order(groups: Sequence[RewriteFiles], order: JobOrder) -> list[RewriteFiles]:
     """Groups as they are begun; ties by what they save and then by name, so that plans are stable."""
-    first: Callable[[RewriteFiles], float]
-    match order:
-        case JobOrder.MOST_GAIN:
-            first = _by_gain
-        case JobOrder.MOST_FILES:
-            first = _by_files
-        case JobOrder.MOST_BYTES:
-            first = _by_bytes
-        case JobOrder.OLDEST:
-            first = _by_age
-        case _:
-            assert_never(order)
 
     def key(group: RewriteFiles) -> tuple[Any, ...]:
-        saved = group.predicted_files - group.input_files
         return (
-            first(group),
-            _by_gain(group),
-            saved,
+            _FIRST[order](group),
+            -group.gain.scan_seconds,
+            group.predicted_files - group.input_files,
             -group.delete_records,
             group.partition,
             group.units[0].files[0].path,
@@ -86,20 +73,13 @@ def in_order(groups: Sequence[RewriteFiles], order: JobOrder) -> list[RewriteFil
     return sorted(groups, key=key)
 
 
-def _by_gain(group: RewriteFiles) -> float:
-    return -group.gain.scan_seconds
-
-
-def _by_files(group: RewriteFiles) -> float:
-    return -group.input_files
-
-
-def _by_bytes(group: RewriteFiles) -> float:
-    return -group.bytes
-
-
-def _by_age(group: RewriteFiles) -> float:
-    return min(file.sequence_number for file in group.files)
+_FIRST: Mapping[JobOrder, Callable[[RewriteFiles], float]] = {
+    JobOrder.MOST_GAIN: lambda group: -group.gain.scan_seconds,
+    JobOrder.MOST_FILES: lambda group: -group.input_files,
+    JobOrder.MOST_BYTES: lambda group: -group.bytes,
+    JobOrder.OLDEST: lambda group: min(file.sequence_number for file in group.files),
+}
+"""By what groups are put into each order; the least comes first."""
 
 
 class _Group:

@@ -1,10 +1,9 @@
 """Which tables come first, and which of them a budget for all of them allows."""
 
-from collections.abc import Callable, Sequence
-from typing import assert_never
+from collections.abc import Callable, Mapping, Sequence
 
 from icepact.model.fleet import RankBy, RankedTable, TableSummary
-from icepact.model.limits import NO_DEMAND, Limit
+from icepact.model.limits import Demand, Limit
 from icepact.plan.greedy import Budget, Item, choose
 
 WITHIN = "worth doing"
@@ -19,7 +18,7 @@ def rank(
     ordered, budget = sorted(tables, key=_order(tables, by)), Budget(limits)
     doable = [table for table in ordered if _worth_doing(table)]
     taken = choose([Item(gain=table.gain_seconds, demand=table.demand) for table in doable], budget)
-    used = sum((item.demand for item in taken.values()), NO_DEMAND)
+    used = Demand.sum(item.demand for item in taken.values())
     reasons = {
         table.table: (table.doubt or WITHIN) if number in taken else budget.reason(used + table.demand)
         for number, table in enumerate(doable)
@@ -46,21 +45,17 @@ def _order(tables: Sequence[TableSummary], by: RankBy) -> Callable[[TableSummary
 
     def key(table: TableSummary) -> tuple[float | str, ...]:
         price = table.money if priced else table.seconds
-        first: float
-        match by:
-            case RankBy.WORTH:
-                first = -table.gain_seconds / price if price > 0 else -table.gain_seconds
-            case RankBy.HEALTH:
-                first = table.score
-            case RankBy.DEBT:
-                first = -table.debt
-            case RankBy.GAIN:
-                first = -table.gain_seconds
-            case RankBy.PRICE:
-                first = price
-            case _:
-                assert_never(by)
         idle = not _worth_doing(table) and by not in (RankBy.HEALTH, RankBy.DEBT)
-        return idle, first, table.score, -table.debt, table.table
+        return idle, _FIRST[by](table, price), table.score, -table.debt, table.table
 
     return key
+
+
+_FIRST: Mapping[RankBy, Callable[[TableSummary, float], float]] = {
+    RankBy.WORTH: lambda table, price: -table.gain_seconds / price if price > 0 else -table.gain_seconds,
+    RankBy.HEALTH: lambda table, _: table.score,
+    RankBy.DEBT: lambda table, _: -table.debt,
+    RankBy.GAIN: lambda table, _: -table.gain_seconds,
+    RankBy.PRICE: lambda _, price: price,
+}
+"""By what a table and its price are ranked; the least comes first."""

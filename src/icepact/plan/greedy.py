@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from icepact.model.limits import NO_DEMAND, Demand, Limit, Resource
+from icepact.model.limits import Demand, Limit, Resource
 
 _CLEARLY = 1 + 1e-9
 """Sums of the same gains in another order may differ by less."""
@@ -64,7 +64,7 @@ def choose(items: Sequence[T], budget: Budget, cut: Cut[T] | None = None) -> dic
     The densest come first; or the one with the most gain does, if that brings more. Items are cut after all that fits
     whole is taken; or in their turn, if that brings more.
     """
-    if budget.allows(sum((item.demand for item in items), NO_DEMAND)):
+    if budget.allows(Demand.sum(item.demand for item in items)):
         return dict(enumerate(items))
     order = sorted(range(len(items)), key=lambda number: -budget.density(items[number].gain, items[number].demand))
     most = max(order, key=lambda number: (budget.allows(items[number].demand), items[number].gain))
@@ -78,7 +78,7 @@ def _fill(
     taken: dict[int, T], items: Sequence[T], order: Iterable[int], budget: Budget, cut: Cut[T] | None = None
 ) -> dict[int, T]:
     """Take what fits beside what is taken already, one item after the other."""
-    used = sum((item.demand for item in taken.values()), NO_DEMAND)
+    used = Demand.sum(item.demand for item in taken.values())
     for number in order:
         if number in taken:
             continue

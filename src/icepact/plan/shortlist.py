@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from icepact.model.decision import Decision
-from icepact.model.limits import NO_DEMAND, Limit
+from icepact.model.limits import Demand, Limit
 from icepact.model.plan import LeftOut
 from icepact.plan.greedy import Budget, over_budget
 
@@ -14,9 +14,9 @@ _LEEWAY = 1.125
 def shortlist(decisions: Sequence[Decision], limits: Sequence[Limit]) -> tuple[list[Decision], list[LeftOut]]:
     """Decisions by what they save for what they take, until a limit is passed; and what is left out unlisted."""
     budget = Budget(limits)
-    if budget.allows(sum((decision.demand for decision in decisions), NO_DEMAND)):
+    if budget.allows(Demand.sum(decision.demand for decision in decisions)):
         return list(decisions), []
-    used = NO_DEMAND
+    used = Demand()
     listed: list[Decision] = []
     left_out: list[LeftOut] = []
     by_name = sorted(decisions, key=lambda d: d.partition_group.name)
