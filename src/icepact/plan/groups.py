@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icepact.economics.speeds import Rates
+from icepact.economics.speeds import Rates, Workload
 from icepact.model.files import is_odd
 from icepact.model.health import PartitionGroup
 from icepact.model.methods import METHODS, Method
@@ -173,10 +173,7 @@ class Grouping:
             self._rates,
             self._prices,
             against=self._against[partition_group.target_partitions > 0] or _odd(partition_group, files.format[some]),
-            files=len(some),
-            units=units,
-            copied=kept,
-            encoded=size - kept,
+            workload=Workload(units=units, files=len(some), copied=kept, encoded=size - kept),
             outputs=outputs,
         )
 

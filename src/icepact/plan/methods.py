@@ -32,27 +32,12 @@ def cheapest(
     prices: Prices,
     *,
     against: str | None,
-    files: int,
-    units: int,
-    copied: int,
-    encoded: int,
+    workload: Workload,
     outputs: int | None = None,
 ) -> MethodChoice:
     """The cheapest method that is allowed; what the user asked for comes first. `against` says why row groups cannot be
     assembled."""
-    costs = {
-        method: cost_of(
-            method,
-            files=files,
-            units=units,
-            copied=copied,
-            encoded=encoded,
-            rates=rates,
-            prices=prices,
-            outputs=outputs,
-        )
-        for method in Method
-    }
+    costs = {method: cost_of(method, workload, rates, prices, outputs=outputs) for method in Method}
     by_seconds = sorted(Method, key=lambda method: costs[method].seconds.likely)
     if against is not None:
         able = next(method for method in by_seconds if METHODS[method].every_table)
@@ -72,24 +57,14 @@ def cheapest(
     return MethodChoice(method=best, cost=costs[best], reason=reason)
 
 
-def cost_of(
-    method: Method,
-    *,
-    files: int,
-    units: int,
-    copied: int,
-    encoded: int,
-    rates: Rates,
-    prices: Prices,
-    outputs: int | None = None,
-) -> Cost:
-    """What a method takes for so many inputs, units, and bytes that can be copied or must be encoded.
+def cost_of(method: Method, workload: Workload, rates: Rates, prices: Prices, *, outputs: int | None = None) -> Cost:
+    """What a method takes for a workload, if it copies all that can be copied.
 
     `outputs` are as many as units, if they are not given. Prices are those for the table (`Prices.for_table`).
     """
     if not METHODS[method].copies:
-        copied, encoded = 0, copied + encoded
-    workload = Workload(units=units, files=files, copied=copied, encoded=encoded)
+        workload = workload._replace(copied=0, encoded=workload.copied + workload.encoded)
+    units, files, copied, encoded = workload
     work = rates.seconds(method, workload)
     reads, writes = rates.requests(method, files=files, outputs=units if outputs is None else outputs)
     asked, kept = prices.requests(reads=reads, writes=writes), prices.storage(copied + encoded)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, TypeAdapter
+from pydantic import BeforeValidator
 
 from icepact.model.prices import DEFAULT_PRESET, PRESETS, Prices
 from icepact.policy.validation import refuse_unknown
@@ -25,8 +25,3 @@ def _over_a_preset(data: Any) -> Any:
 
 ConfiguredPrices = Annotated[Prices, BeforeValidator(_over_a_preset)]
 """A pydantic field that accepts a preset's name, or a mapping that overrides one."""
-
-
-def parse_prices(data: Any) -> Prices:
-    """Prices as they are configured; pydantic's ValidationError says what is wrong."""
-    return TypeAdapter(ConfiguredPrices).validate_python(data)

@@ -30,7 +30,6 @@ from icepact.model.rewrite import Written, WrittenFile
 from icepact.model.run import Claim, CommittedBatch
 from icepact.model.status import Status
 from icepact.plan.methods import cost_of
-from icepact.policy.prices import parse_prices
 from icepact.record.sql import SqlStore
 from tests.support.machines import Machine, history
 from tests.support.planning import make_plan
@@ -42,8 +41,9 @@ S3 = Prices.of("s3-ec2")
 
 def cost(method: Method = Method.ASSEMBLE, *, rates: Rates | None = None, prices: Prices = S3, **given: Any) -> Cost:
     """Of a group of ten files of a GB together."""
-    summary = {"files": 10, "units": 2, "copied": 0, "encoded": GB, **given}
-    return cost_of(method, **summary, rates=rates or Rates(), prices=prices)
+    outputs = given.pop("outputs", None)
+    workload = Workload(**{"files": 10, "units": 2, "copied": 0, "encoded": GB, **given})
+    return cost_of(method, workload, rates or Rates(), prices, outputs=outputs)
 
 
 # -- before ---------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def test_a_plan_is_priced_by_the_prices_and_the_table() -> None:
     short = replace(state, properties={"history.expire.max-snapshot-age-ms": str(2 * 24 * 3600 * 1000)})
     [five], [two] = make_plan(state, make_policy()).steps, make_plan(short, make_policy()).steps
     assert two.cost.storage_money == pytest.approx(five.cost.storage_money * 2 / 5, rel=1e-6)
-    free = parse_prices({"preset": "on-premise", "compute_per_core_hour": 0, "storage_per_gb_month": 0})
+    free = replace(Prices.of("on-premise"), compute_per_core_hour=0.0, storage_per_gb_month=0.0)
     plan = make_plan(state, make_policy(), prices=free)
     assert (plan.steps[0].cost.money, plan.predicted.money) == (NO_ESTIMATE, NO_ESTIMATE)
     assert Plan.from_json(plan.to_json()).prices == free
