@@ -36,8 +36,8 @@ from icepact.model.policy import Policy
 from icepact.plan.candidate import Candidate, features_of
 from icepact.plan.gain import SECONDS_PER_FILE, SECONDS_PER_ROW_GROUP, make_gain
 from icepact.plan.profit import SCAN_BYTES_PER_SECOND, price_of, profitability
-from icepact.plan.strategies.auto import auto
 from icepact.plan.strategies.selection import FileSelector
+from icepact.plan.tiers import due
 from tests.support.records import run_outcome
 from tests.support.states import MB, make_policy
 
@@ -277,7 +277,7 @@ class Simulation:
             if partition.files + (partition.merged > 0) < 2:
                 continue
             partition_group = _partition_group(partition, self._rate(number, at, hour), policy)
-            selection = auto(partition_group, policy, valuation.now)
+            selection = due(partition_group, policy, valuation.now)
             if selection.which is FileSelector.NONE:
                 continue
             candidate = _candidate(partition_group, partition, selection, policy)

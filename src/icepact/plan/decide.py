@@ -86,7 +86,7 @@ def decide(
             depths = [
                 replace(one, selection=depth, other_tasks=other_tasks(tasks, group, one.bytes)) for depth, one in found
             ]
-            best = _best(depths, valuation, policy, strategies)
+            best = pick_candidate(depths, valuation, policy, strategies)
         if isinstance(best, Candidate):
             picked[group.name] = best
         partitions.append(_decision(group, selection, best))
@@ -99,20 +99,6 @@ def decide(
         candidates=candidates,
         picked=picked,
     )
-
-
-def _best(depths: Sequence[Candidate], valuation: Valuation, policy: Policy, strategies: Strategies) -> Candidate | str:
-    """The best of the candidates of a partition group, which are at least one, or why none is."""
-    useful = [candidate for candidate in depths if candidate.files]
-    if not useful:
-        return nothing_to_pack(depths[0].selection)
-    best = pick_candidate(useful, valuation, policy, strategies)
-    return best if isinstance(best, str) else useful[best]
-
-
-def nothing_to_pack(selection: Selection) -> str:
-    """Why files that were selected are left alone all the same."""
-    return f"packing would not leave fewer files ({selection.reason})"
 
 
 def _decision(partition_group: PartitionGroup, selection: Selection, best: Candidate | str) -> Decision:

@@ -8,23 +8,29 @@ from icepact.model.health import PartitionGroup
 from icepact.model.policy import Policy
 from icepact.plan.candidate import Candidate
 from icepact.plan.profit import SPLIT, scan_tasks
+from icepact.plan.strategies.selection import Selection
 from icepact.plan.strategies.table import Strategies
 
 
 def pick_candidate(
-    candidates: Sequence[Candidate], valuation: Valuation, policy: Policy, strategies: Strategies
-) -> int | str:
-    """The number of the one that leaves most of its saving, or the reason why none is worth it. Where a strategy does
-    not ask what work is worth, it is the first."""
+    depths: Sequence[Candidate], valuation: Valuation, policy: Policy, strategies: Strategies
+) -> Candidate | str:
+    """Of the candidates of a partition group, which are at least one, the one that leaves most of its saving, or the
+    reason why none is worth it. Where a strategy does not ask what work is worth, it is the first."""
+    useful = [candidate for candidate in depths if candidate.files]
+    if not useful:
+        return nothing_to_pack(depths[0].selection)
     ask = strategies[policy.strategy].worth
     if ask is None or policy.rewrite_all:
-        return 0
-    verdicts = [ask(candidate, valuation, policy) for candidate in candidates]
-    good = [at for at, verdict in enumerate(verdicts) if verdict.worth]
-    if good:
-        return max(good, key=lambda at: verdicts[at].net)
-    best = max(range(len(candidates)), key=lambda at: verdicts[at].net)
-    return f"{verdicts[best].reason} ({candidates[best].selection.reason})"
+        return useful[0]
+    verdicts = [(ask(candidate, valuation, policy), candidate) for candidate in useful]
+    best, candidate = max(verdicts, key=lambda pair: (pair[0].worth, pair[0].net))
+    return candidate if best.worth else f"{best.reason} ({candidate.selection.reason})"
+
+
+def nothing_to_pack(selection: Selection) -> str:
+    """Why files that were selected are left alone all the same."""
+    return f"packing would not leave fewer files ({selection.reason})"
 
 
 def asks_for_worth(policy: Policy, strategies: Strategies) -> bool:

@@ -16,11 +16,12 @@ from icepact.model.policy import Policy
 from icepact.model.snapshot import PinnedFiles
 from icepact.plan.budget import within_budget
 from icepact.plan.candidate import Candidate, features_of
-from icepact.plan.decide import DecisionMemo, nothing_to_pack
+from icepact.plan.decide import DecisionMemo
 from icepact.plan.expected import RemainingRows
 from icepact.plan.file_columns import columns_of_files
 from icepact.plan.groups import Group, Grouping
 from icepact.plan.pack import reading_order
+from icepact.plan.pick import nothing_to_pack
 from icepact.plan.sizes import sizes_after
 
 
@@ -174,23 +175,18 @@ def _without_set_aside(
     groups: Sequence[RewriteFiles], state: PinnedFiles, set_aside: Mapping[str, str]
 ) -> tuple[list[RewriteFiles], list[LeftOut]]:
     """The groups that may be tried now, and those that failed too often."""
-    tried: list[RewriteFiles] = []
-    left_out: list[LeftOut] = []
-    for group in groups:
-        reason = set_aside.get(signature(group.files, state.deletes)) if set_aside else None
-        if reason is None:
-            tried.append(group)
-        else:
-            left_out.append(
-                LeftOut(partition=group.partition, files=len(group.files), bytes=group.bytes, reason=reason)
-            )
-    return tried, left_out
+    if not set_aside:
+        return list(groups), []
+    judged = [(group, set_aside.get(signature(group.files, state.deletes))) for group in groups]
+    return [group for group, reason in judged if reason is None], [
+        LeftOut(partition=group.partition, files=group.input_files, bytes=group.bytes, reason=reason)
+        for group, reason in judged
+        if reason is not None
+    ]
 
 
 def _encoded(step: RewriteFiles) -> float:
-    cost = step.cost
-    units, files = len(step.units), len(step.files)
-    workload = Workload(units=units, files=files, copied=cost.copied_bytes, encoded=cost.encoded_bytes)
+    workload = Workload(len(step.units), step.input_files, step.cost.copied_bytes, step.cost.encoded_bytes)
     return encoded_share(step.method, workload)
 
 

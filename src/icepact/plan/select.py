@@ -4,7 +4,7 @@ from datetime import datetime
 
 from icepact.model.health import PartitionGroup
 from icepact.model.policy import Policy, Tier
-from icepact.plan.strategies.selection import FileSelector, Selection
+from icepact.plan.strategies.selection import FileSelector, Selection, nothing
 from icepact.plan.strategies.table import Entry, Strategies
 from icepact.plan.tiers import FEWEST, full_is_owed
 
@@ -12,11 +12,11 @@ from icepact.plan.tiers import FEWEST, full_is_owed
 def select_files(partition_group: PartitionGroup, policy: Policy, now: datetime, strategies: Strategies) -> Selection:
     """Which files of a partition group are worth rewriting, and why, or why none are."""
     if policy.off is not None:
-        return Selection(which=FileSelector.NONE, reason=policy.off)
+        return nothing(policy.off)
     if partition_group.filtered_out:
-        return Selection(which=FileSelector.NONE, reason=f"not asked for: only partitions like {policy.partition}")
+        return nothing(f"not asked for: only partitions like {policy.partition}")
     if partition_group.has_duplicate_paths:
-        return Selection(which=FileSelector.NONE, reason="refused: a file is live more than once in this snapshot")
+        return nothing("refused: a file is live more than once in this snapshot")
     if policy.rewrite_all:
         return Selection(which=FileSelector.ALL, reason="rewrite-all was asked for")
     entry = strategies[policy.strategy]
@@ -33,7 +33,7 @@ def select_files(partition_group: PartitionGroup, policy: Policy, now: datetime,
         and not deeper
     ):
         reason = f"nothing was written since the run that made snapshot {partition_group.unchanged_since}"
-        return Selection(which=FileSelector.NONE, reason=reason)
+        return nothing(reason)
     return selection
 
 
@@ -64,6 +64,6 @@ def _as_deep_as_asked(selection: Selection, partition_group: PartitionGroup, pol
                 return Selection(
                     which=FileSelector.SMALL, reason=f"{selection.reason}; only small files were asked for"
                 )
-            return Selection(which=FileSelector.NONE, reason=f"{selection.reason}, but only small files were asked for")
+            return nothing(f"{selection.reason}, but only small files were asked for")
         case _:
             return selection

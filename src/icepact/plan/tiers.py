@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from icepact.model.formatting import format_duration, format_size, plural
 from icepact.model.health import PartitionGroup
 from icepact.model.policy import Policy, Tier
-from icepact.plan.strategies.selection import FileSelector, Selection
+from icepact.plan.strategies.selection import FileSelector, Selection, nothing
 
 FEWEST = 2
 """Small files below which there is nothing to merge, however long they wait."""
@@ -17,12 +17,9 @@ FEWEST = 2
 
 def due(partition_group: PartitionGroup, policy: Policy, now: datetime) -> Selection:
     """Selection that the triggers ask for."""
-    major = major_due(partition_group, policy)
-    if major is not None:
-        return major
-    minor = minor_due(partition_group, policy, now)
-    if minor is not None:
-        return minor
+    light = major_due(partition_group, policy) or minor_due(partition_group, policy, now)
+    if light is not None:
+        return light
     if policy.full_trigger_interval is not None and full_is_owed(partition_group):
         last = partition_group.compacted_at.get(Tier.FULL)
         # what another tier has just rewritten waits as long, and then needs no news
@@ -31,7 +28,7 @@ def due(partition_group: PartitionGroup, policy: Policy, now: datetime) -> Selec
             when = "never" if last is None else f"last on {last:%Y-%m-%d %H:%M} UTC"
             reason = f"full every {format_duration(policy.full_trigger_interval)}, {when}"
             return Selection(which=FileSelector.ALL, reason=reason)
-    return Selection(which=FileSelector.NONE, reason=_not_due(partition_group, policy))
+    return nothing(_not_due(partition_group, policy))
 
 
 def major_due(partition_group: PartitionGroup, policy: Policy) -> Selection | None:

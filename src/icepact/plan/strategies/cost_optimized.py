@@ -5,7 +5,7 @@ from datetime import datetime
 from icepact.model.formatting import format_size, plural
 from icepact.model.health import PartitionGroup
 from icepact.model.policy import Policy
-from icepact.plan.strategies.selection import FileSelector, Selection
+from icepact.plan.strategies.selection import FileSelector, Selection, nothing
 
 
 def cost_optimized(partition_group: PartitionGroup, policy: Policy, now: datetime) -> Selection:
@@ -22,5 +22,5 @@ def cost_optimized(partition_group: PartitionGroup, policy: Policy, now: datetim
     if len(depths) > 1:
         depths.append(Selection(which=FileSelector.SMALL_OR_TOUCHED, reason=f"{small}, {records}"))
     if not depths:
-        return Selection(which=FileSelector.NONE, reason="nothing to merge and no deletes")
+        return nothing("nothing to merge and no deletes")
     return Selection(which=depths[0].which, reason=depths[0].reason, others=tuple(depths[1:]))

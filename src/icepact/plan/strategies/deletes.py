@@ -5,7 +5,7 @@ from datetime import datetime
 from icepact.model.formatting import plural
 from icepact.model.health import PartitionGroup
 from icepact.model.policy import Policy
-from icepact.plan.strategies.selection import FileSelector, Selection
+from icepact.plan.strategies.selection import FileSelector, Selection, nothing
 
 
 def deletes(partition_group: PartitionGroup, policy: Policy, now: datetime) -> Selection:
@@ -26,9 +26,7 @@ def deletes(partition_group: PartitionGroup, policy: Policy, now: datetime) -> S
             return Selection(
                 which=FileSelector.SMALLEST_ONE, reason=f"{idle}; they go with the commit of its smallest file"
             )
-        return Selection(
-            which=FileSelector.NONE, reason=f"{idle}, but no file is small enough to be rewritten for that"
-        )
+        return nothing(f"{idle}, but no file is small enough to be rewritten for that")
     if not facts.all_delete_files:
-        return Selection(which=FileSelector.NONE, reason="no deletes")
-    return Selection(which=FileSelector.NONE, reason=f"only {records} on {rows}, and {files} on {data}")
+        return nothing("no deletes")
+    return nothing(f"only {records} on {rows}, and {files} on {data}")

@@ -62,3 +62,8 @@ class Selection:
     """Why these files, or why none."""
     others: tuple["Selection", ...] = ()
     """Other depths: the one that leaves most of its saving is taken."""
+
+
+def nothing(reason: str) -> Selection:
+    """The selection of no files, and why."""
+    return Selection(which=FileSelector.NONE, reason=reason)

@@ -5,7 +5,7 @@ from datetime import datetime
 from icepact.model.formatting import format_size, plural
 from icepact.model.health import PartitionGroup
 from icepact.model.policy import Policy
-from icepact.plan.strategies.selection import FileSelector, Selection
+from icepact.plan.strategies.selection import FileSelector, Selection, nothing
 
 
 def small_files(partition_group: PartitionGroup, policy: Policy, now: datetime) -> Selection:
@@ -17,7 +17,7 @@ def small_files(partition_group: PartitionGroup, policy: Policy, now: datetime) 
         records, rows = plural(facts.all_delete_records, "delete record"), plural(facts.rows, "row")
         return Selection(which=FileSelector.SMALL_OR_TOUCHED, reason=f"{records} on {rows}")
     if not facts.small_files:
-        return Selection(which=FileSelector.NONE, reason=f"no file below {threshold}")
+        return nothing(f"no file below {threshold}")
     if facts.data_files > policy.max_file_count_per_partition:
         reason = f"{plural(facts.data_files, 'file')}, more than {policy.max_file_count_per_partition:,}"
     elif facts.small_files >= policy.min_input_files:
@@ -26,7 +26,5 @@ def small_files(partition_group: PartitionGroup, policy: Policy, now: datetime) 
         reason = f"{facts.data_files} files of {format_size(facts.average_size)} on average, below {threshold}"
     else:
         few = plural(facts.small_files, "file")
-        return Selection(
-            which=FileSelector.NONE, reason=f"only {few} below {threshold}, {policy.min_input_files} are wanted"
-        )
+        return nothing(f"only {few} below {threshold}, {policy.min_input_files} are wanted")
     return Selection(which=FileSelector.SMALL, reason=reason)

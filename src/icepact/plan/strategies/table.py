@@ -10,12 +10,12 @@ from icepact.model.health import PartitionGroup
 from icepact.model.policy import Policy, Strategy
 from icepact.plan.candidate import Candidate
 from icepact.plan.profit import Profitability, profitability
-from icepact.plan.strategies.auto import auto
 from icepact.plan.strategies.cost_optimized import cost_optimized
 from icepact.plan.strategies.deletes import deletes
 from icepact.plan.strategies.selection import Selection
 from icepact.plan.strategies.small_files import small_files
 from icepact.plan.strategies.time_series import time_series
+from icepact.plan.tiers import due
 from icepact.policy.options import strategy_names
 
 SelectFiles = Callable[[PartitionGroup, Policy, datetime], Selection]
@@ -46,7 +46,7 @@ STRATEGIES: Strategies = MappingProxyType(
         Strategy.DELETES: Entry(deletes),
         Strategy.TIME_SERIES: Entry(time_series, timed=True),
         Strategy.COST_OPTIMIZED: Entry(cost_optimized, profitability),
-        Strategy.AUTO: Entry(auto, profitability, timed=True),
+        Strategy.AUTO: Entry(due, profitability, timed=True),
     }
 )
 """The built-in ones."""

@@ -6,7 +6,7 @@ from icepact.model.errors import BadInput
 from icepact.model.formatting import format_duration
 from icepact.model.health import PartitionGroup
 from icepact.model.policy import Policy
-from icepact.plan.strategies.selection import FileSelector, Selection
+from icepact.plan.strategies.selection import FileSelector, Selection, nothing
 from icepact.plan.tiers import full_is_owed, major_due, minor_due
 
 
@@ -16,7 +16,7 @@ def time_series(partition_group: PartitionGroup, policy: Policy, now: datetime) 
         partition_group.time is None and partition_group.target_partitions
     ):  # of an old spec, on its way into the current one
         due = major_due(partition_group, policy) or minor_due(partition_group, policy, now)
-        return due or Selection(which=FileSelector.NONE, reason="of an old spec, and nothing to merge")
+        return due or nothing("of an old spec, and nothing to merge")
     if partition_group.time is None:
         raise BadInput(
             "time-series: no partition field is over a time; name the column whose partitions follow each other "
@@ -24,13 +24,11 @@ def time_series(partition_group: PartitionGroup, policy: Policy, now: datetime) 
         )
     quiet = timedelta(seconds=policy.closed_after)
     if partition_group.written_at is not None and now - partition_group.written_at < quiet:
-        return minor_due(partition_group, policy, now) or Selection(
-            which=FileSelector.NONE, reason=_still_open(partition_group, policy)
-        )
+        return minor_due(partition_group, policy, now) or nothing(_still_open(partition_group, policy))
     if full_is_owed(partition_group):
         return Selection(which=FileSelector.ALL, reason=f"closed: no commit for {format_duration(policy.closed_after)}")
     late = major_due(partition_group, policy) or minor_due(partition_group, policy, now)
-    return late or Selection(which=FileSelector.NONE, reason="closed, and rewritten fully since the last commit")
+    return late or nothing("closed, and rewritten fully since the last commit")
 
 
 def _still_open(partition_group: PartitionGroup, policy: Policy) -> str:
