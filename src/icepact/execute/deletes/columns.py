@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icepact.execute.deletes.errors import UnsupportedDelete
-from icepact.execute.deletes.kinds import DOUBLE_NAN, FLOAT_NAN, Comparable, Kind
+from icepact.execute.deletes.kinds import Comparable, Kind
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _SECONDS_PER_DAY = 86_400
@@ -90,6 +90,13 @@ def key_column(kind: Kind, array: pa.Array | pa.ChunkedArray) -> KeyColumn:
         raise UnsupportedDelete(f"a {array.type} column cannot be compared as {kind.name}: {error}") from None
 
 
+def each_once(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Each number of a sorted array once."""
+    first = np.ones(len(numbers), dtype=np.bool_)
+    first[1:] = numbers[1:] != numbers[:-1]
+    return numbers[first]
+
+
 def dictionary_column(kind: Kind, array: pa.DictionaryArray) -> tuple[KeyColumn, NDArray[np.int64]]:
     """The values of a dictionary, then null, and for each row the number of its value."""
     values = joined([key_column(kind, array.dictionary), constant_column(kind, None, 1)])
@@ -113,12 +120,8 @@ def _converted(kind: Kind, array: pa.Array) -> KeyColumn:
 
 
 def _number(kind: Kind, array: pa.Array) -> NDArray[np.int64]:
-    _demand(pa.types.is_integer(array.type), kind, array)
-    return _whole(array)
-
-
-def _boolean(kind: Kind, array: pa.Array) -> NDArray[np.int64]:
-    _demand(pa.types.is_boolean(array.type), kind, array)
+    fits = pa.types.is_boolean if kind.name == "boolean" else pa.types.is_integer
+    _demand(fits(array.type), kind, array)
     return _whole(array)
 
 
@@ -144,17 +147,12 @@ def _timestamp(kind: Kind, array: pa.Array) -> NDArray[np.int64]:
 
 
 def _float(kind: Kind, array: pa.Array) -> NDArray[np.int64]:
-    _demand(pa.types.is_float32(array.type), kind, array)
-    values = array.fill_null(0.0).to_numpy(zero_copy_only=False)
-    bits = np.where(np.isnan(values), np.int32(FLOAT_NAN), values.view(np.int32))
-    return np.where(bits < 0, bits ^ np.int32(0x7FFFFFFF), bits).astype(np.int64)
-
-
-def _double(kind: Kind, array: pa.Array) -> NDArray[np.int64]:
-    _demand(pa.types.is_float32(array.type) or pa.types.is_float64(array.type), kind, array)
-    values = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
-    bits = np.where(np.isnan(values), np.int64(DOUBLE_NAN), values.view(np.int64))
-    return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
+    double = kind.name == "double"
+    _demand(pa.types.is_float32(array.type) or (double and pa.types.is_float64(array.type)), kind, array)
+    values = array.cast(pa.float64() if double else pa.float32()).fill_null(0.0).to_numpy(zero_copy_only=False)
+    whole = np.int64 if double else np.int32
+    bits = np.where(np.isnan(values), whole(kind.nan), values.view(whole))
+    return np.where(bits < 0, bits ^ np.iinfo(whole).max, bits).astype(np.int64)
 
 
 def decimal_halves(array: pa.Decimal128Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -198,7 +196,7 @@ def _unknown(kind: Kind, array: pa.Array) -> NDArray[np.int64]:
 
 
 _WAYS: dict[str, Callable[[Kind, pa.Array], Any]] = {
-    "boolean": _boolean,
+    "boolean": _number,
     "int": _number,
     "long": _number,
     "date": _date,
@@ -208,7 +206,7 @@ _WAYS: dict[str, Callable[[Kind, pa.Array], Any]] = {
     "timestamp_ns": _timestamp,
     "timestamptz_ns": _timestamp,
     "float": _float,
-    "double": _double,
+    "double": _float,
     "decimal": _decimal,
     "string": _text,
     "uuid": _text,

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icepact.execute.deletes.columns import KeyColumn, constant_column, dictionary_column, joined, key_column
+from icepact.execute.deletes.columns import KeyColumn, constant_column, dictionary_column, each_once, joined, key_column
 from icepact.execute.deletes.errors import BrokenDelete, UnsupportedDelete
 from icepact.execute.deletes.files import Bytes, read_columns
 from icepact.execute.deletes.kinds import Comparable, comparable, parse_kind, unscaled_of_wide
@@ -116,7 +116,7 @@ class _Numbers:
     def __init__(self, column: KeyColumn) -> None:
         self._has_null = bool(column.is_null.any())
         kept = column.values if column.nulls is None else column.values[~column.nulls]
-        keys = _once(np.sort(kept))
+        keys = each_once(np.sort(kept))
         self._least, self._most = (int(keys[0]), int(keys[-1])) if len(keys) else (0, -1)
         self._buckets = Buckets(np.sort(mixed(keys)))
         nulls = np.zeros(len(keys) + 1, dtype=np.bool_) if self._has_null else None
@@ -189,13 +189,6 @@ def read_key_rows(
         ]
     except UnsupportedDelete as error:
         raise UnsupportedDelete(f"{delete}: {error}") from None
-
-
-def _once(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each number of a sorted array once."""
-    first = np.ones(len(numbers), dtype=np.bool_)
-    first[1:] = numbers[1:] != numbers[:-1]
-    return numbers[first]
 
 
 def _is_array(column: Any) -> bool:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from icepact.execute.deletes.columns import each_once
 from icepact.execute.deletes.errors import BrokenDelete
 from icepact.execute.deletes.files import Bytes, read_columns
 from icepact.model.files import DeleteFile, DeleteKind
@@ -77,7 +78,7 @@ def deleted_positions(
     parts = [index(delete).of(data_path) for delete in chosen if delete.kind is DeleteKind.POSITION]
     if len(parts) == 1:
         return parts[0]
-    return _ascending(np.sort(np.concatenate([np.empty(0, dtype=np.int64), *parts])))
+    return each_once(np.sort(np.concatenate([np.empty(0, dtype=np.int64), *parts])))
 
 
 def coded_paths(paths: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:
@@ -105,10 +106,3 @@ def _indexed(names: list[str], codes: NDArray[np.int64], numbers: NDArray[np.int
     numbers.flags.writeable = False
     edges = np.searchsorted(codes, np.arange(len(names) + 1)).tolist()
     return PositionIndex(positions=numbers, slices=dict(zip(names, pairwise(edges), strict=True)))
-
-
-def _ascending(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each number of a sorted array once."""
-    keep = np.ones(len(numbers), dtype=bool)
-    keep[1:] = numbers[1:] != numbers[:-1]
-    return numbers[keep]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icepact.execute.deletes.columns import KeyColumn
+from icepact.execute.deletes.columns import KeyColumn, each_once
 from icepact.execute.deletes.kinds import Comparable, Kind, comparable
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -131,10 +131,7 @@ def _distinct(column: KeyColumn, coded: bool) -> tuple[Any, NDArray[np.int32]]:
     present = None if column.nulls is None else np.flatnonzero(~column.nulls)
     kept = column.values if present is None else column.take(present).values
     if isinstance(kept, np.ndarray):
-        ordered = np.sort(kept)
-        first = np.ones(len(ordered), dtype=np.bool_)
-        first[1:] = ordered[1:] != ordered[:-1]
-        values: Any = ordered[first]
+        values: Any = each_once(np.sort(kept))
         codes = np.searchsorted(values, kept) if coded else np.empty(0, dtype=np.int64)
     else:
         dictionary = kept.dictionary_encode()
