@@ -40,20 +40,17 @@ def files_per_hour(partition_group: PartitionGroup, now: datetime) -> float:
     return min(known, at_most)
 
 
-def lasting_hours(candidate: Candidate, rate: float, horizon: float) -> float:
-    """How long the gain lasts: until as many small files, or deletes, have come again; no longer than the horizon."""
-    merged = max(1, candidate.gain.files, candidate.gain.delete_files)
-    return min(horizon, merged / rate) if rate else horizon
-
-
 def features_of(candidate: Candidate, now: datetime, horizon: float) -> dict[str, float]:
     """What a later lesson needs to know about a rewrite; `horizon` in hours."""
     rate = files_per_hour(candidate.partition_group, now)
+    merged = max(1, candidate.gain.files, candidate.gain.delete_files)
+    # the gain lasts until as many small files, or deletes, have come again; no longer than the horizon
+    lasting = min(horizon, merged / rate) if rate else horizon
     features = {
         "files_per_hour": round(rate, 4),
-        "lasting_hours": round(lasting_hours(candidate, rate, horizon), 3),
+        "lasting_hours": round(lasting, 3),
         "horizon_hours": horizon,
-        "merged_files": float(max(1, candidate.gain.files, candidate.gain.delete_files)),
+        "merged_files": float(merged),
     }
     seconds, baseline = candidate.cost.seconds.likely, candidate.cost.baseline_seconds
     if baseline and seconds:

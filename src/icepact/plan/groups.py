@@ -24,8 +24,7 @@ from icepact.plan.file_columns import FileColumns, copied_bytes
 from icepact.plan.gain import make_gain
 from icepact.plan.methods import MethodChoice, cheapest, why_not_assembled
 from icepact.plan.pack import outputs_of, pack_sizes, trusted_ratio
-from icepact.plan.select import idle_deletes, selection_is_enough
-from icepact.plan.strategies.selection import Selection
+from icepact.plan.strategies.selection import FileSelector, Selection
 from icepact.stats.manifest import FORMATS, Ints
 
 
@@ -77,7 +76,9 @@ class Grouping:
             return []
         copied = copied_bytes(files, self._policy)
         ratio, merged = self._merged(partition_group, files, taken, copied)
-        enough, idle = selection_is_enough(selection, self._policy), idle_deletes(selection, partition_group)
+        for_idle = selection.which is FileSelector.SMALLEST_ONE  # made for deletes that apply to nothing
+        idle = partition_group.dangling if for_idle else 0
+        enough = self._policy.rewrite_all or for_idle  # even if neither fewer files nor fewer deletes come of it
         staying = files.deletes_of(files.origin[~meant]) if files.touched.any() else None
         groups: list[Group] = []
         for batch in self._batches(partition_group, files, taken, merged, ratio, enough=enough):

@@ -45,16 +45,6 @@ def _was_due(partition_group: PartitionGroup, policy: Policy, entry: Entry) -> b
     return _as_deep_as_asked(then, partition_group, policy).which is FileSelector.ALL
 
 
-def selection_is_enough(selection: Selection, policy: Policy) -> bool:
-    """Whether files are rewritten even if neither fewer files nor fewer deletes come of it."""
-    return policy.rewrite_all or selection.which is FileSelector.SMALLEST_ONE
-
-
-def idle_deletes(selection: Selection, partition_group: PartitionGroup) -> int:
-    """Delete files that a selection is made for although they apply to nothing."""
-    return partition_group.dangling if selection.which is FileSelector.SMALLEST_ONE else 0
-
-
 def _as_deep_as_asked(selection: Selection, partition_group: PartitionGroup, policy: Policy) -> Selection:
     match policy.tier:
         case Tier.FULL if full_is_owed(partition_group) or selection.which is not FileSelector.NONE:
