@@ -8,7 +8,6 @@ from typing import Annotated, Any, get_args, get_type_hints
 from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, create_model
 
 from icepact.model.errors import BadInput
-from icepact.model.formatting import format_duration
 from icepact.model.policy import OPTIONS, OptionUnit, Policy, Strategy
 from icepact.policy.schedules import Schedule
 from icepact.policy.units import Money, OptionalSeconds, OptionalSize, OptionalWeights
@@ -111,11 +110,3 @@ def from_properties(properties: Mapping[str, str], *, strategies: Sequence[str] 
         if key.startswith(PROPERTY_PREFIX)
     }
     return options(given, "table property", strategies=strategies)
-
-
-def defaults() -> Mapping[str, Any]:
-    """The built-in defaults, for documentation."""
-    known = {name: one for name, one in OPTIONS.items() if one.default is not None}
-    return {
-        n: format_duration(o.default) if o.unit is OptionUnit.SECONDS else plain(o.default) for n, o in known.items()
-    }

@@ -34,10 +34,6 @@ class PolicyLayer:
         """The options that are given."""
         return PolicyLayer(source=source, values=_given(options))
 
-    def source_of(self, name: str) -> str:
-        """Where an option of this layer was found."""
-        return self.exact.get(name, self.source)
-
 
 def merge_layers(names: Sequence[str], layers: Sequence[PolicyLayer]) -> tuple[dict[str, Any], dict[str, str]]:
     """The value of each name, by the first layer that has one, and where it was found."""
@@ -46,7 +42,7 @@ def merge_layers(names: Sequence[str], layers: Sequence[PolicyLayer]) -> tuple[d
     for layer in reversed(layers):
         for name, value in layer.values.items():
             if name in values:
-                values[name], sources[name] = value, layer.source_of(name)
+                values[name], sources[name] = value, layer.exact.get(name, layer.source)
     return values, sources
 
 

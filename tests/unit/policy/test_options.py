@@ -8,7 +8,7 @@ import pytest
 
 from icepact.model.errors import BadInput
 from icepact.model.policy import JobOrder, MethodOption, Policy, PriorityWeights, Proofs, Strategy
-from icepact.policy.options import Options, defaults, from_properties, options
+from icepact.policy.options import Options, from_properties, options
 from icepact.policy.resolve import resolve
 from tests.support.states import MB, make_policy
 
@@ -103,8 +103,6 @@ def test_the_defaults() -> None:
         priority_weights=PriorityWeights(files=0.3, fragments=0.3, age=0.2, small_files=0.2),
         sources={},
     )
-    told = Options.model_validate(defaults())
-    assert {name: getattr(policy, name) for name in defaults()} == {name: getattr(told, name) for name in defaults()}
 
 
 # -- sizes that follow from others ----------------------------------------------------------------

@@ -68,7 +68,8 @@ def parse_policies(text: str, file: str, strategies: tuple[str, ...] = BUILT_IN_
                 _read_resource(document, shape, draft)
             case _:
                 assert_never(shape)
-    below = tuple(layer for layer in (draft.defaults, _profile(draft.profile), draft.last) if layer is not None)
+    by_profile = draft.profile and PolicyLayer(source=f"profile {draft.profile}", values=PROFILES[draft.profile])
+    below = tuple(layer for layer in (draft.defaults, by_profile, draft.last) if layer)
     for rule in draft.rules:
         _refuse_sizes(rule.source, (*rule.layers, *below))
     for name, (document, _) in draft.named.items():
@@ -107,10 +108,6 @@ def _checked(shape: type[_Model], document: Document, strategies: Sequence[str],
         known = len(first["loc"])  # what is behind it is as the file spells it
         path = (*(spelled(part) if part in Options.model_fields else part for part in keys[:known]), *keys[known:])
         raise document.refusal(path, complaint(first)) from None
-
-
-def _profile(profile: Profile | None) -> PolicyLayer | None:
-    return None if profile is None else PolicyLayer(source=f"profile {profile}", values=PROFILES[profile])
 
 
 # -- our own form ---------------------------------------------------------------------------------
@@ -257,39 +254,37 @@ def _read_resource(document: Document, resource: CompactionPolicy, draft: _Draft
     """A custom resource: a rule for each of its tables."""
     spec = resource.spec
     who = f"CompactionPolicy {resource.metadata.get('name', '')}".strip()
-    common: dict[str, Any] = {"schedule": spec.schedule, "resources": spec.resources}
-    paths: dict[str, Path] = {"schedule": ("spec", "schedule"), "resources": ("spec", "resources")}
-    if spec.costLimit is not None:
-        common["max_cost_per_hour"] = spec.costLimit.hourly
-        paths["max_cost_per_hour"] = ("spec", "costLimit", "hourly")
-    if spec.suspend:
-        common["enabled"], paths["enabled"] = False, ("spec", "suspend")
-    common = {name: value for name, value in common.items() if value is not None}
+    said: dict[str, tuple[Any, Path]] = {
+        "schedule": (spec.schedule, ("spec", "schedule")),
+        "resources": (spec.resources, ("spec", "resources")),
+        "max_cost_per_hour": (spec.costLimit and spec.costLimit.hourly, ("spec", "costLimit", "hourly")),
+        "enabled": (False if spec.suspend else None, ("spec", "suspend")),
+    }
+    common = {name: (value, path) for name, (value, path) in said.items() if value is not None}
     catalog = spec.catalog.model_dump(exclude={"database"})
     draft.catalogs.append(ResourceCatalog(source=document.at(("spec", "catalog")), **catalog))
     prefix = ".".join(part for part in (spec.catalog.name, spec.catalog.database) if part)
     if not spec.tables:
-        _add_resource_rule(document, ("spec",), f"{prefix}.*", who, common, paths, draft)
+        _add_resource_rule(document, ("spec",), f"{prefix}.*", who, common, draft)
     for index, table in enumerate(spec.tables):
         path = ("spec", "tables", index)
-        own = {name: value for name, value in _values(table).items() if not (name == "enabled" and spec.suspend)}
-        where = {name: (*path, to_camel(name)) for name in own}
-        _add_resource_rule(document, path, f"{prefix}.{table.name}", who, common | own, paths | where, draft)
+        own = {
+            name: (value, (*path, to_camel(name)))
+            for name, value in _values(table).items()
+            if not (name == "enabled" and spec.suspend)
+        }
+        _add_resource_rule(document, path, f"{prefix}.{table.name}", who, common | own, draft)
 
 
 def _add_resource_rule(
-    document: Document,
-    path: Path,
-    match: str,
-    who: str,
-    values: Mapping[str, Any],
-    paths: Mapping[str, Path],
-    draft: _Draft,
+    document: Document, path: Path, match: str, who: str, said: Mapping[str, tuple[Any, Path]], draft: _Draft
 ) -> None:
+    """A rule with what is said, by option: its value, and where."""
     pattern = _pattern(document, path, match)
-    for name, value in values.items():
-        _refuse_conflict(document, paths[name], pattern, name, value, draft)
-    exact = {name: f"policy file {document.at(paths[name])} ({who})" for name in values}
+    for name, (value, where) in said.items():
+        _refuse_conflict(document, where, pattern, name, value, draft)
+    values = {name: value for name, (value, _) in said.items()}
+    exact = {name: f"policy file {document.at(where)} ({who})" for name, (_, where) in said.items()}
     layer = PolicyLayer(source=f"policy file {document.at(path)} ({who})", values=values, exact=exact)
     draft.rules.append(Rule(pattern=pattern, source=document.at(path), layers=(layer,)))
 
