@@ -35,7 +35,8 @@ def group_partitions(stats: FileStats, policy: Policy, last_compacted: LastCompa
         group[some] = number
     totals = PartitionTotals(stats, group)
     facts = facts_of(totals, policy.min_file_size)
-    last = next((run for run in pin.last_runs if run.layout == policy.fingerprint), None)
+    by_this_policy = [run for run in pin.last_runs if run.layout == policy.fingerprint]
+    last = by_this_policy[0] if by_this_policy else None
     already_judged = _already_judged(totals, last)
     written = _moments(pin, totals.newest_of(_as_written(pin, stats.number)))
     small = _moments(pin, totals.oldest_of(stats.size < policy.min_file_size))
@@ -44,9 +45,10 @@ def group_partitions(stats: FileStats, policy: Policy, last_compacted: LastCompa
     dangling = totals.dangling.tolist()
     ours = already_judged
     if pin.format_version > 1:
-        ours = already_judged & np.isin(totals.last, _own_numbers(pin, policy))
+        own = [number for run in by_this_policy for number in run.own_sequence_numbers]
+        ours = already_judged & np.isin(totals.last, own)
     pinned_at = _moments(pin, np.array([0 if last is None else last.pinned_sequence_number]))[0]
-    seen_at = _seen_at(pin, policy)
+    seen_at = _seen_at(pin, by_this_policy)
 
     def partition_group(number: int, some: Sequence[int], name: str, key: str, **more: Any) -> PartitionGroup:
         by, compacted = last if already_judged[number] else None, last_compacted.get(key, {})
@@ -93,17 +95,11 @@ def _as_written(pin: PinnedSnapshot, numbers: Ints) -> Ints:
     return written
 
 
-def _own_numbers(pin: PinnedSnapshot, policy: Policy) -> list[int]:
-    """Sequence numbers of what complete runs by this same policy wrote."""
-    return [number for run in pin.last_runs if run.layout == policy.fingerprint for number in run.own_sequence_numbers]
-
-
-def _seen_at(pin: PinnedSnapshot, policy: Policy) -> Mapping[datetime, int]:
-    """Sequence numbers up to which complete runs by this same policy had seen the table, by the moment of the snapshot
-    that they planned from: the same that is kept of each partition group that they rewrote."""
+def _seen_at(pin: PinnedSnapshot, runs: Sequence[LastRun]) -> Mapping[datetime, int]:
+    """Sequence numbers up to which complete runs had seen the table, by the moment of the snapshot that they planned
+    from: the same that is kept of each partition group that they rewrote."""
     known = {number for number, _ in pin.moments}  # of one that has expired, an older one would tell the moment
-    ours = {run.pinned_sequence_number for run in pin.last_runs if run.layout == policy.fingerprint}
-    pinned = sorted(ours & known)
+    pinned = sorted({run.pinned_sequence_number for run in runs} & known)
     moments = _moments(pin, np.array(pinned, np.int64))
     return {moment: number for moment, number in zip(moments, pinned, strict=True) if moment is not None}
 

@@ -4,17 +4,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from icepact.assess.facts import facts_of
 from icepact.assess.groups import group_partitions
 from icepact.assess.inspection import Inspection, LastCompacted
 from icepact.assess.signals import score
-from icepact.model.files import DeleteKind, PartitionKey
+from icepact.model.files import PartitionKey
 from icepact.model.health import Facts, Health, Overlap, PartitionGroup, PartitionHealth
 from icepact.model.histogram import Histogram
 from icepact.model.policy import Policy
 from icepact.model.snapshot import PinnedSnapshot
+from icepact.stats.manifest import KINDS
 from icepact.stats.table import FileStats, order_of
 from icepact.stats.totals import PartitionTotals
 
@@ -134,15 +133,8 @@ def _dangling(stats: FileStats) -> Mapping[PartitionKey, int]:
 
 def _total(partitions: Sequence[PartitionHealth], stats: FileStats) -> Facts:
     parts = [p.facts for p in partitions]
-    counts = dict.fromkeys(DeleteKind, 0)
-    records = dict.fromkeys(DeleteKind, 0)
     # over the table: one delete file can apply to many partitions
-    for manifest_stats in stats.stats_by_manifest.values():
-        if manifest_stats.deletes:
-            for number, kind in enumerate(DeleteKind):
-                of_kind = manifest_stats.kind == number
-                counts[kind] += int(np.count_nonzero(of_kind))
-                records[kind] += int(manifest_stats.rows[of_kind].sum())
+    kinds, records = stats.column("kind", deletes=True), stats.column("rows", deletes=True)
     overlaps = [f.overlap for f in parts if f.overlap is not None]
     return Facts(
         data_files=sum(f.data_files for f in parts),
@@ -151,7 +143,7 @@ def _total(partitions: Sequence[PartitionHealth], stats: FileStats) -> Facts:
         bytes=sum(f.bytes for f in parts),
         rows=sum(f.rows for f in parts),
         row_groups=sum(f.row_groups for f in parts),
-        delete_files={kind.value: count for kind, count in counts.items()},
-        delete_records={kind.value: count for kind, count in records.items()},
+        delete_files={kind.value: int((kinds == number).sum()) for number, kind in enumerate(KINDS)},
+        delete_records={kind.value: int(records[kinds == number].sum()) for number, kind in enumerate(KINDS)},
         overlap=Overlap.sum(overlaps) if overlaps else None,
     )

@@ -12,18 +12,14 @@ from icepact.stats.manifest import Ints
 NOTHING = Overlap(average=0.0, maximum=0, files=0)
 
 
-def overlap(lower: npt.NDArray[Any], upper: npt.NDArray[Any]) -> Overlap:
-    """From the lowest and the highest key of each file, of any type that has an order; n log n.
+def overlaps(group: Ints, lower: npt.NDArray[Any], upper: npt.NDArray[Any], *, groups: int) -> Sequence[Overlap]:
+    """Of each group of files, from the lowest and the highest key of each file, of any type that has an order; n log n.
+    `group` is that of each file.
 
     Files that only touch do not overlap: sorting puts equal keys at the end of one file and at the beginning of the
     next, and a key that fills many files alone cannot be sorted any better. A file with a single key overlaps those
     that have keys on both sides of it.
     """
-    return overlaps(np.zeros(len(lower), np.int64), lower, upper, groups=1)[0]
-
-
-def overlaps(group: Ints, lower: npt.NDArray[Any], upper: npt.NDArray[Any], *, groups: int) -> Sequence[Overlap]:
-    """The same for many groups of files at once; `group` is that of each file."""
     if len(lower) != len(upper):
         raise ValueError(f"{len(lower)} lower and {len(upper)} upper bounds")
     if not len(lower):

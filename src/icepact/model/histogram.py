@@ -34,12 +34,7 @@ class Histogram:
     @staticmethod
     def sum(parts: "Iterable[Histogram]") -> "Histogram":
         """Of the files of all of them."""
-        counts: dict[int, tuple[int, int]] = {}
-        for part in parts:
-            for at_least, files, size in part.classes:
-                before = counts.get(at_least, (0, 0))
-                counts[at_least] = before[0] + files, before[1] + size
-        return from_counts(counts)
+        return _combined((1, part) for part in parts)
 
     @property
     def files(self) -> int:
@@ -53,16 +48,21 @@ class Histogram:
 
     def changed(self, *, gone: "Histogram", new: "Histogram") -> "Histogram":
         """Without some of the files, and with others instead."""
-        counts: dict[int, tuple[int, int]] = {}
-        for sign, histogram in ((1, self), (-1, gone), (1, new)):
-            for at_least, files, size in histogram.classes:
-                before = counts.get(at_least, (0, 0))
-                counts[at_least] = before[0] + sign * files, before[1] + sign * size
-        return from_counts(counts)
+        return _combined(((1, self), (-1, gone), (1, new)))
 
     def to_list(self) -> list[dict[str, int]]:
         """The histogram as it is printed with `--json`."""
         return [c.to_dict() for c in self.classes]
+
+
+def _combined(parts: Iterable[tuple[int, Histogram]]) -> Histogram:
+    """Histograms added up, each with its sign."""
+    counts: dict[int, tuple[int, int]] = {}
+    for sign, part in parts:
+        for at_least, files, size in part.classes:
+            before = counts.get(at_least, (0, 0))
+            counts[at_least] = before[0] + sign * files, before[1] + sign * size
+    return from_counts(counts)
 
 
 def from_counts(counts: Mapping[int, tuple[int, int]]) -> Histogram:

@@ -1,17 +1,24 @@
 """Overlap: by a sweep, the same as by looking at every position."""
 
 import random
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepact.assess.overlap import overlap, overlaps
+from icepact.assess.overlap import overlaps
 from icepact.model.health import Overlap
 
 Range = tuple[int, int]
 RANGES = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6)).map(lambda r: (r[0], r[0] + r[1])), max_size=25)
+
+
+def overlap(lower: npt.NDArray[Any], upper: npt.NDArray[Any]) -> Overlap:
+    """Of files that are one group."""
+    return overlaps(np.zeros(len(lower), np.int64), lower, upper, groups=1)[0]
 
 
 def of(ranges: list[Range]) -> Overlap:
