@@ -48,10 +48,6 @@ class _Group:
     weight: float
     outcome: GroupOutcome
 
-    @property
-    def write_rate(self) -> WriteRate:
-        return write_rate_of(self.outcome.features.get("files_per_hour", 0.0))
-
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
@@ -112,7 +108,7 @@ def _evidence(groups: Sequence[_Group], now: datetime) -> Evidence:
         lasting_in={name: _survived(some) for name, some in _by(lasted, lambda one: one.group.outcome.partition)},
         conflicts={
             write_rate: _share(some)
-            for write_rate, some in _by([g for g in groups if _ended(g)], lambda g: g.write_rate)
+            for write_rate, some in _by([g for g in groups if _ended(g)], lambda g: write_rate_of(g.outcome.features))
         },
         groups=len(groups),
     )

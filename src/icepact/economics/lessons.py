@@ -63,8 +63,9 @@ _BELOW = ((0.1, WriteRate.QUIET), (1.0, WriteRate.SLOW), (6.0, WriteRate.STEADY)
 """Files per hour."""
 
 
-def write_rate_of(files_per_hour: float) -> WriteRate:
-    """The class of a rate of writing."""
+def write_rate_of(features: Mapping[str, float]) -> WriteRate:
+    """How often the partition group of a rewrite was written to."""
+    files_per_hour = features.get("files_per_hour", 0.0)
     return next((write_rate for limit, write_rate in _BELOW if files_per_hour < limit), WriteRate.HOT)
 
 
@@ -142,12 +143,7 @@ class Lessons(Document):
 
     def expect(self, features: Mapping[str, float], partition: str = "") -> ExpectedGain:
         """What to expect of a rewrite with these features."""
-        write_rate = write_rate_of(features.get("files_per_hour", 0.0))
         corrected = math.log(features.get("correction", 1.0))  # that much the predicted cost knows already
-        gain_horizon = gain_horizon_of(features)
-        lasting = _chain(self.own.lasting.get(gain_horizon, NOTHING), self.others.lasting.get(gain_horizon, NOTHING))
-        lasting = self.own.lasting_in.get(partition, NOTHING).shrunk_towards(lasting, TOWARDS_OTHERS)
-        conflict = _chain(self.own.conflicts.get(write_rate, NOTHING), self.others.conflicts.get(write_rate, NOTHING))
         # that other tables shrink is no reason to expect it of this one; that they grow is one to beware of it
         others = self.others.compression.shrunk_towards(NOTHING, TOWARDS_MODEL)
         compression = self.own.compression.shrunk_towards(others if others.value > 0 else NOTHING, EXACT)
@@ -157,10 +153,21 @@ class Lessons(Document):
             ),
             files=math.exp(_chain(self.own.files, self.others.files).significant_excess()),
             compression=math.exp(compression.significant_excess()),
-            # waiting costs little, and rewriting too often much: only that files come sooner counts, and at once
-            lasting=math.exp(min(0.0, lasting.value)),
-            conflict=max(0.0, conflict.significant_excess()),
+            lasting=self._lasting_for(gain_horizon_of(features), partition),
+            conflict=self._conflict_at(write_rate_of(features)),
         )
+
+    def _lasting_for(self, kind: GainHorizon, partition: str = "") -> float:
+        """Factor on how long a gain lasts."""
+        lasting = _chain(self.own.lasting.get(kind, NOTHING), self.others.lasting.get(kind, NOTHING))
+        lasting = self.own.lasting_in.get(partition, NOTHING).shrunk_towards(lasting, TOWARDS_OTHERS)
+        # waiting costs little, and rewriting too often much: only that files come sooner counts, and at once
+        return math.exp(min(0.0, lasting.value))
+
+    def _conflict_at(self, kind: WriteRate) -> float:
+        """Probability that a rewrite is lost."""
+        conflict = _chain(self.own.conflicts.get(kind, NOTHING), self.others.conflicts.get(kind, NOTHING))
+        return max(0.0, conflict.significant_excess())
 
     @computed_field
     @property
@@ -196,20 +203,14 @@ class Lessons(Document):
     def _lasting(self) -> dict[GainHorizon, float]:
         """Factors, where something is known."""
         known = {**self.own.lasting, **self.others.lasting}
-        return {kind: self.expect(_HORIZONS[kind]).lasting for kind in GainHorizon if kind in known}
+        return {kind: self._lasting_for(kind) for kind in GainHorizon if kind in known}
 
     def _conflicts(self) -> dict[WriteRate, float]:
         """Probabilities, where something is known."""
         known = {**self.own.conflicts, **self.others.conflicts}
-        return {kind: self.expect({"files_per_hour": _RATES[kind]}).conflict for kind in WriteRate if kind in known}
+        return {kind: self._conflict_at(kind) for kind in WriteRate if kind in known}
 
 
-_RATES = {WriteRate.QUIET: 0.0, WriteRate.SLOW: 0.5, WriteRate.STEADY: 3.0, WriteRate.BUSY: 15.0, WriteRate.HOT: 60.0}
-_HORIZONS: Mapping[GainHorizon, Mapping[str, float]] = {
-    GainHorizon.HOURS: {"lasting_hours": 1.0, "horizon_hours": 100.0},
-    GainHorizon.DAYS: {"lasting_hours": 50.0, "horizon_hours": 100.0},
-    GainHorizon.HORIZON: {"lasting_hours": 100.0, "horizon_hours": 100.0},
-}
 _IN_WORDS = {GainHorizon.HOURS: "some hours", GainHorizon.DAYS: "some days", GainHorizon.HORIZON: "until the horizon"}
 
 

@@ -42,8 +42,7 @@ def learned_overhead(outcomes: Iterable[Outcome], *, first: bool) -> Estimate:
             np.array([_FORGETTING**n / (1 + o.effort.seconds / _TELLING) for n, o in enumerate(measured)]),
             np.array([o.run_id for o in measured]),
         )
-    likely, low, high = belief.predict(_parts(first=first))
-    return Estimate(likely=likely, low=low, high=high)
+    return belief.predict(_parts(first=first))
 
 
 def _parts(*, first: bool) -> tuple[float, float]:

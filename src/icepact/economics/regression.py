@@ -15,6 +15,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from icepact.model.effort import NO_ESTIMATE, Estimate
+
 Array: TypeAlias = npt.NDArray[np.float64]
 
 _FULL, _SAME, _NOTHING = 1.345, 2.5, 4.5
@@ -54,9 +56,9 @@ class Belief:
     @staticmethod
     def start(*, common: float, each: float, parts: int, noise: float) -> "Belief":
         """Before anything was measured: standard deviations of the common factor and of each."""
-        sizes = [common**2, *([each**2] * parts)]
-        spread = tuple(tuple(v if i == j else 0.0 for j in range(parts + 1)) for i, v in enumerate(sizes))
-        return Belief(mean=(0.0,) * (parts + 1), spread=spread, noise=noise, reach=_FIRST_REACH)
+        nothing = (0.0,) * (parts + 1)
+        certain = Belief(mean=nothing, spread=(nothing,) * (parts + 1), noise=noise, reach=_FIRST_REACH)
+        return certain.widened(common=common, each=each)
 
     def widened(self, *, common: float, each: float) -> "Belief":
         """The same for another one of its kind: factors may differ by so much."""
@@ -66,19 +68,19 @@ class Belief:
         )
         return replace(self, spread=spread)
 
-    def predict(self, parts: tuple[float, ...]) -> tuple[float, float, float]:
-        """Likely, lowest and highest sum of parts that are given as their start values say."""
+    def predict(self, parts: tuple[float, ...]) -> Estimate:
+        """The sum of parts that are given as their start values say."""
         common, *each = self.mean
         scaled = [part * math.exp(common + own) for part, own in zip(parts, each, strict=True)]
         total = sum(scaled)
         if total <= 0:
-            return 0.0, 0.0, 0.0
+            return NO_ESTIMATE
         slopes = [1.0, *(part / total for part in scaled)]
         variance = sum(
             a * sum(b * v for b, v in zip(slopes, row, strict=True)) for a, row in zip(slopes, self.spread, strict=True)
         )
         wide = math.exp(self.reach * math.sqrt(max(0.0, variance) + self.noise**2 + (JITTER / total) ** 2))
-        return total, total / wide, total * wide
+        return Estimate(likely=total, low=total / wide, high=total * wide)
 
 
 def learn(prior: Belief, parts: Array, seconds: Array, weights: Array, runs: Array) -> Belief:

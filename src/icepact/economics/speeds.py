@@ -151,8 +151,7 @@ class Rates:
 
     def seconds(self, method: Method, workload: Workload) -> Estimate:
         """How long it takes."""
-        likely, low, high = self.methods[method].belief.predict(CALIBRATED[method].parts(workload))
-        return Estimate(likely=likely, low=low, high=high)
+        return self.methods[method].belief.predict(CALIBRATED[method].parts(workload))
 
     @staticmethod
     def baseline(method: Method, workload: Workload) -> float:
