@@ -70,10 +70,5 @@ def from_counts(counts: Mapping[int, tuple[int, int]]) -> Histogram:
     some = sorted(at_least for at_least, (files, _) in counts.items() if files)
     if not some:
         return Histogram()
-    classes = []
-    at_least = some[0]
-    while at_least <= some[-1]:
-        files, size = counts.get(at_least, (0, 0))
-        classes.append(SizeClass(at_least=at_least, files=files, bytes=size))
-        at_least *= 2
-    return Histogram(classes=tuple(classes))
+    powers = (2**n for n in range(some[0].bit_length() - 1, some[-1].bit_length()))
+    return Histogram(classes=tuple(SizeClass(at_least, *counts.get(at_least, (0, 0))) for at_least in powers))

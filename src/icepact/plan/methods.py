@@ -39,21 +39,19 @@ def cheapest(
     assembled."""
     costs = {method: cost_of(method, workload, rates, prices, outputs=outputs) for method in Method}
     by_seconds = sorted(Method, key=lambda method: costs[method].seconds.likely)
-    if against is not None:
-        able = next(method for method in by_seconds if METHODS[method].every_table)
-        return MethodChoice(method=able, cost=costs[able], reason=against)
-    if policy.method is MethodOption.AUTO and pin.sort_order != "unsorted":
-        sorting = next(method for method in by_seconds if METHODS[method].keeps_order)
-        reason = "the table has a sort order, and this method keeps outputs sorted"
-        return MethodChoice(method=sorting, cost=costs[sorting], reason=reason)
-    if policy.method is not MethodOption.AUTO:
-        asked = Method(policy.method.value)
-        return MethodChoice(method=asked, cost=costs[asked], reason="as asked")
     best, other, *_ = by_seconds
-    took, instead = (format_seconds(costs[method].seconds.likely) for method in (best, other))
-    reason = f"about {took} of work, {instead} by {other}"
-    if costs[best].copied_bytes:
-        reason += f"; {format_size(costs[best].copied_bytes)} can be copied"
+    if against is not None:
+        best, reason = next(method for method in by_seconds if METHODS[method].every_table), against
+    elif policy.method is not MethodOption.AUTO:
+        best, reason = Method(policy.method.value), "as asked"
+    elif pin.sort_order != "unsorted":
+        best = next(method for method in by_seconds if METHODS[method].keeps_order)
+        reason = "the table has a sort order, and this method keeps outputs sorted"
+    else:
+        took, instead = (format_seconds(costs[method].seconds.likely) for method in (best, other))
+        reason = f"about {took} of work, {instead} by {other}"
+        if costs[best].copied_bytes:
+            reason += f"; {format_size(costs[best].copied_bytes)} can be copied"
     return MethodChoice(method=best, cost=costs[best], reason=reason)
 
 

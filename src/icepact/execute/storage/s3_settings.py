@@ -4,7 +4,7 @@ Both families of properties are understood. Settings never mix: keys come from o
 that were vended for a prefix replace the table's own, session token included.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
@@ -155,46 +155,30 @@ def writing_of(properties: Mapping[str, str]) -> S3WriteSettings:
 
 def refused_settings(properties: Mapping[str, str]) -> str | None:
     """Why these properties cannot be served by us, in one line; `None` if they can."""
-    checks = (_refused_classes, _refused_features, _refused_keys, _refused_encryption)
-    return next((reason for check in checks if (reason := check(properties))), None)
+    return next(_refusals(properties), None)
 
 
-def _refused_classes(properties: Mapping[str, str]) -> str | None:
+def _refusals(properties: Mapping[str, str]) -> Iterator[str]:
+    """All that stands against these properties: classes, features, credentials, encryption."""
     io = properties.get("io-impl")
     if io and _class(io) not in _KNOWN_IO:
-        return f"files of this table are read through {io}, which only Java knows"
+        yield f"files of this table are read through {io}, which only Java knows"
     for key in _OWN_CLASSES:
         if key in properties and _class(properties[key]) not in _DEFAULT_CLASSES:
-            return f"S3 clients are made by {properties[key]} ({key})"
-    return None
-
-
-def _refused_features(properties: Mapping[str, str]) -> str | None:
-    for key, what in _FEATURES.items():
-        if _is_true(properties.get(key)):
-            return f"{what} ({key})"
-    for key in properties:
-        if key.startswith(_ACCESS_POINTS):
-            return f"S3 access points are in use ({key})"
-    return "S3 is behind a proxy (http-client.proxy-endpoint)" if properties.get("http-client.proxy-endpoint") else None
-
-
-def _refused_keys(properties: Mapping[str, str]) -> str | None:
-    if connection_of(properties).access_key:
-        return None
-    for key in ("client.credentials-provider", "fs.s3a.aws.credentials.provider"):
-        for provider in properties.get(key, "").split(","):
-            if provider.strip() and _class(provider.strip()) not in _ORDINARY_PROVIDERS:
-                return f"credentials come from {provider.strip()} ({key})"
-    return None
-
-
-def _refused_encryption(properties: Mapping[str, str]) -> str | None:
+            yield f"S3 clients are made by {properties[key]} ({key})"
+    yield from (f"{what} ({key})" for key, what in _FEATURES.items() if _is_true(properties.get(key)))
+    yield from (f"S3 access points are in use ({key})" for key in properties if key.startswith(_ACCESS_POINTS))
+    if properties.get("http-client.proxy-endpoint"):
+        yield "S3 is behind a proxy (http-client.proxy-endpoint)"
+    if not connection_of(properties).access_key:
+        for key in ("client.credentials-provider", "fs.s3a.aws.credentials.provider"):
+            for provider in map(str.strip, properties.get(key, "").split(",")):
+                if provider and _class(provider) not in _ORDINARY_PROVIDERS:
+                    yield f"credentials come from {provider} ({key})"
     try:
         writing_of(properties)
     except Unsupported as error:
-        return str(error)
-    return None
+        yield str(error)
 
 
 def _families(properties: Mapping[str, str]) -> list[Mapping[str, tuple[str, ...]]]:
