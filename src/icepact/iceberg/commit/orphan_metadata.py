@@ -7,12 +7,16 @@ import gzip
 import json
 from collections.abc import Collection, Sequence
 from datetime import timedelta
-from functools import reduce
-
-from pyspark.sql import functions as F
 
 from icepact.iceberg.commit.replace import COMMIT_ID
-from icepact.iceberg.commit.run_files import StoredFile, file_name, may_delete, stored_files, unknown_files
+from icepact.iceberg.commit.run_files import (
+    StoredFile,
+    file_name,
+    may_delete,
+    referenced_paths,
+    stored_files,
+    unknown_files,
+)
 from icepact.iceberg.java.bridge import JavaError, is_missing, retry_reads
 from icepact.iceberg.table.table import IcebergTable
 from icepact.model.run import Attempt
@@ -60,19 +64,9 @@ def _unreferenced(
     return orphans
 
 
-@retry_reads
 def _referenced(table: IcebergTable, words: Collection[str]) -> frozenset[str]:
     """Manifests and lists with one of these words in their names that any snapshot needs."""
-    table.table.refresh()
-    if table.table.operations().current().snapshots().isEmpty():
-        return frozenset()
-    table.session.sql(f"REFRESH TABLE {table.sql_name}")  # Spark has a cache of its own
-    needed: set[str] = set()
-    for of, column in (("all_manifests", "path"), ("snapshots", "manifest_list")):
-        named = reduce(lambda one, other: one | other, (F.contains(F.col(column), F.lit(word)) for word in words))
-        rows = table.session.read.table(f"{table.sql_name}.{of}").where(named).select(column).distinct().collect()
-        needed |= {str(row[0]) for row in rows}
-    return frozenset(needed)
+    return referenced_paths(table, {"all_manifests": "path", "snapshots": "manifest_list"}, words)
 
 
 def _metadata(table: IcebergTable, stored: Sequence[StoredFile], lost: Sequence[Attempt]) -> list[str]:

@@ -336,8 +336,7 @@ def roll_back(table: IcebergTable, branch: str, *, bad: int, good: int) -> bool:
     try:
         operations = table.table.operations()
         base = operations.refresh()
-        head = table.head(branch)
-        if head is None or int(head.snapshotId()) != bad:
+        if table.head_id(branch) != bad:
             return False
         builder = table.java.iceberg.TableMetadata.buildFrom(base)
         operations.commit(base, builder.setBranchSnapshot(good, branch).build())
@@ -350,7 +349,6 @@ def roll_back(table: IcebergTable, branch: str, *, bad: int, good: int) -> bool:
 def _ends_with(table: IcebergTable, branch: str, snapshot_id: int) -> bool:
     try:
         table.refresh()
-        head = table.head(branch)
+        return table.head_id(branch) == snapshot_id
     except JavaError:
         return False
-    return head is not None and int(head.snapshotId()) == snapshot_id

@@ -1,6 +1,8 @@
 """The files of a run on storage: where they are, which of them the table refers to, and how the others go."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, NamedTuple
 
 from pyspark.sql import functions as F
@@ -99,20 +101,25 @@ def may_delete(table: IcebergTable) -> bool:
     return str(table.properties.get("gc.enabled", "true")).lower() != "false"
 
 
-@retry_reads
 def referenced(table: IcebergTable, run_id: str) -> frozenset[str]:
     """Files of a run that any snapshot of any branch refers to."""
+    return referenced_paths(table, {"all_data_files": "file_path"}, [run_id])
+
+
+@retry_reads
+def referenced_paths(table: IcebergTable, columns: Mapping[str, str], words: Collection[str]) -> frozenset[str]:
+    """Paths with one of these words in them that any snapshot of any branch refers to; `columns` are those that have
+    paths, by metadata table."""
     table.table.refresh()
     if table.table.operations().current().snapshots().isEmpty():  # a branch may have some where main has none
         return frozenset()
     table.session.sql(f"REFRESH TABLE {table.sql_name}")  # Spark has a cache of its own
-    frame = (
-        table.session.read.table(f"{table.sql_name}.all_data_files")
-        .where(F.contains(F.col("file_path"), F.lit(run_id)))
-        .select("file_path")
-        .distinct()
-    )
-    return frozenset(str(row[0]) for row in frame.collect())
+    paths: set[str] = set()
+    for name, column in columns.items():
+        wanted = reduce(or_, (F.contains(F.col(column), F.lit(word)) for word in words))
+        rows = table.session.read.table(f"{table.sql_name}.{name}").where(wanted).select(column).distinct().collect()
+        paths |= {str(row[0]) for row in rows}
+    return frozenset(paths)
 
 
 def deletable_files(listed: Sequence[str], keep: frozenset[str]) -> list[str]:

@@ -4,8 +4,6 @@ Streams over method handles are five times slower per file than a plain loop, wh
 """
 
 import hashlib
-import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -13,7 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from icepact.iceberg.java.bridge import Java
-from icepact.iceberg.spark.jars import cache_dir
+from icepact.iceberg.spark.jars import cache_dir, keep
 
 _SOURCES = Path(__file__).parent
 _LOCK = Lock()
@@ -47,17 +45,8 @@ def _load(java: Java, name: str) -> Any:
         compiler.cook(source)
         content = bytes(compiler.getBytecodes().get(full_name))
         with suppress(OSError):  # then it is compiled again next time
-            _keep(cached, content)
+            keep(cached, content)
     classes = java.jvm.java.util.HashMap()
     classes.put(full_name, content)
     loader = java.jvm.org.codehaus.commons.compiler.util.reflect.ByteArrayClassLoader(classes, parent)
     return loader.loadClass(full_name)
-
-
-def _keep(path: Path, content: bytes) -> None:
-    """Whole or not at all: several processes may do it at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, part = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(content)
-    os.replace(part, path)

@@ -46,6 +46,16 @@ def cache_dir() -> Path:
     return Path(base) / "icepact"
 
 
+def keep(path: Path, content: bytes) -> None:
+    """Write a file of the cache, whole or not at all: several processes may do it at once. Only this user can read
+    it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, part = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(content)
+    os.replace(part, path)
+
+
 def ensure_jars() -> list[Path]:
     """Paths of all jars; downloads them on first use."""
     folder = cache_dir() / "jars"

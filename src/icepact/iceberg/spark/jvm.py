@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from icepact.iceberg.spark.jars import cache_dir
+from icepact.iceberg.spark.jars import cache_dir, keep
 from icepact.model.errors import SetupMissing
 
 SUPPORTED = (17, 21)
@@ -79,11 +79,7 @@ def launch_command(conf: Mapping[str, str]) -> list[str]:
         if isinstance(command, list) and Path(command[0]).is_file():
             return [str(word) for word in command]
     command = _ask_launcher(java, args)
-    cached.parent.mkdir(parents=True, exist_ok=True)
-    part = cached.with_suffix(f".{os.getpid()}.part")
-    part.touch(mode=0o600)
-    part.write_text(json.dumps(command))
-    part.replace(cached)
+    keep(cached, json.dumps(command).encode())
     return command
 
 

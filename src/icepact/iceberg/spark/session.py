@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any
+from typing import Any
 
 from pyspark import RDD, SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -249,7 +249,14 @@ def _launch(command: list[str], *, verbose: bool) -> tuple[subprocess.Popen[byte
     try:
         info, log = folder / "connection", folder / "spark.log"
         with log.open("wb") as sink, _ctrl_c_later():
-            process = _popen(command, info, None if verbose else sink)
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=None if verbose else sink,
+                stderr=None if verbose else sink,
+                env={**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)},
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+            )
             _JVMS.append(process)
         while process.poll() is None and not info.is_file():
             time.sleep(0.02)
@@ -266,14 +273,3 @@ def _complaint(log: str) -> str:
     lines = [line.strip() for line in log.splitlines() if line.strip() and not line.startswith("\tat ")]
     telling = [line for line in lines if "Exception" in line or "Error" in line]
     return (telling or lines or ["no output"])[0][:300]
-
-
-def _popen(command: list[str], info: Path, sink: IO[bytes] | None) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=sink,
-        stderr=sink,
-        env={**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
-    )

@@ -91,9 +91,6 @@ class ScanTasks:
         finally:
             iterable.close()
 
-    def _file_method(self, name: str) -> Any:
-        return _file_method(self.java, name)
-
     def with_paths(self, paths: Sequence[str]) -> "ScanTasks":
         """Only the tasks of these files."""
         tasks = self.java.filtered(self.tasks.stream(), _of_paths(self.java, paths))
@@ -106,12 +103,12 @@ class ScanTasks:
         one path only make the answer larger.
         """
         java, specs = self.java, self.table.specs()
-        spec_id = self._file_method("specId")
+        spec_id, partition = _file_method(java, "specId"), _file_method(java, "partition")
         mine = java.grouped(self.tasks, spec_id)
         tasks = java.jvm.java.util.ArrayList()
         to_path = java.method("org.apache.iceberg.PartitionSpec", "partitionToPath", "org.apache.iceberg.StructLike")
         for number, theirs in java.grouped(some.tasks, spec_id).items():
-            path = java.chain(self._file_method("partition"), java.bind(to_path, 0, specs[number]))
+            path = java.chain(partition, java.bind(to_path, 0, specs[number]))
             inside = java.among(java.jvm.java.util.HashSet(java.mapped(theirs, path)))
             tasks.addAll(java.filtered(mine[number].stream(), java.as_predicate(java.chain(path, inside))))
         return ScanTasks(java, self.table, tasks)
@@ -119,26 +116,25 @@ class ScanTasks:
     def by_key(self, key_by_path: Mapping[str, str]) -> dict[str, Any]:
         """Java lists of tasks by the key that their path has, in the mapping's order; every task must have one."""
         java = self.java
+        path, get = _file_method(java, "location"), java.method("java.util.HashMap", "get", "java.lang.Object")
         keys = java.from_json(dict(key_by_path), "java.util.HashMap")
         ranks = java.from_json({path: n for n, path in enumerate(key_by_path)}, "java.util.HashMap")
-        rank = java.bind(java.method("java.util.HashMap", "get", "java.lang.Object"), 0, ranks)
-        in_order = java.sorted(self.tasks, java.chain(self._file_method("location"), rank))
-        get = java.bind(java.method("java.util.HashMap", "get", "java.lang.Object"), 0, keys)
-        return java.grouped(in_order, java.chain(self._file_method("location"), get))
+        in_order = java.sorted(self.tasks, java.chain(path, java.bind(get, 0, ranks)))
+        return java.grouped(in_order, java.chain(path, java.bind(get, 0, keys)))
 
     def paths(self) -> list[str]:
         """Every task's path, in order."""
-        return self.java.texts(self.tasks, self._file_method("location"))
+        return self.java.texts(self.tasks, _file_method(self.java, "location"))
 
     def sequence_numbers(self) -> list[int]:
         """Every task's data sequence number, in order; 0 where the format has none."""
-        return [n or 0 for n in self.java.numbers(self.tasks, self._file_method("dataSequenceNumber"))]
+        return [n or 0 for n in self.java.numbers(self.tasks, _file_method(self.java, "dataSequenceNumber"))]
 
     def oldest_without(self, paths: Collection[str]) -> int | None:
         """Smallest data sequence number of all tasks but those of these files; `None` if there are no others."""
         java = self.java
         others = self.tasks.stream().filter(_of_paths(java, sorted(paths)).negate())
-        numbers = others.map(java.as_function(self._file_method("dataSequenceNumber")))
+        numbers = others.map(java.as_function(_file_method(java, "dataSequenceNumber")))
         known = numbers.filter(java.as_predicate(java.method("java.util.Objects", "nonNull", "java.lang.Object")))
         oldest = known.min(java.jvm.java.util.Comparator.naturalOrder())
         if oldest.isPresent():
@@ -169,9 +165,10 @@ class ScanTasks:
         return parsed
 
     @gc_paused()
-    def files(self, index_of_delete: Mapping[tuple[str, int | None], int]) -> list[DataFile]:
-        """All tasks as data files; deletes are given as positions in the caller's list."""
+    def files(self, live_deletes: Sequence[DeleteFile]) -> list[DataFile]:
+        """All tasks as data files; deletes are given as positions in the list of live ones."""
         document = self.document()
+        index_of_delete = {delete.key: at for at, delete in enumerate(live_deletes)}
         deletes = [index_of_delete[d["file-path"], d.get("content-offset")] for d in document.get("delete-files", ())]
         shared: dict[tuple[int, Partition], Partition] = {}
         return [

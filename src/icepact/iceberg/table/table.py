@@ -157,7 +157,7 @@ class IcebergTable:
         without field ids are found by the name mapping, or by position: another mapping, or another schema, gives them
         another meaning, and no snapshot tells of it. Nor are ids enough: once an expiry has removed an unused schema or
         partition spec, another one may get its id."""
-        documents = [self.schema, self.properties.get(NAME_MAPPING, ""), *self._spec_documents.values()]
+        documents = [self.schema, self.properties.get(NAME_MAPPING, ""), *self.spec_documents.values()]
         return hashlib.sha256("\n".join(documents).encode()).hexdigest()[:16]
 
     @property
@@ -168,25 +168,18 @@ class IcebergTable:
     @property
     def specs(self) -> dict[int, PartitionSpec]:
         """All partition specs the table has had."""
+        name_of = self.table.schema().findColumnName
         specs = {}
-        schema = self.table.schema()
-        for spec_id, text in self._spec_documents.items():
-            document = json.loads(text)
-            specs[spec_id] = PartitionSpec(
-                spec_id=spec_id,
-                fields=tuple(
-                    SpecField(
-                        name=field["name"],
-                        transform=field["transform"],
-                        source=str(schema.findColumnName(field["source-id"]) or ""),
-                    )
-                    for field in document["fields"]
-                ),
+        for spec_id, text in self.spec_documents.items():
+            fields = tuple(
+                SpecField(name=f["name"], transform=f["transform"], source=str(name_of(f["source-id"]) or ""))
+                for f in json.loads(text)["fields"]
             )
+            specs[spec_id] = PartitionSpec(spec_id=spec_id, fields=fields)
         return specs
 
     @property
-    def _spec_documents(self) -> dict[int, str]:
+    def spec_documents(self) -> dict[int, str]:
         """Iceberg's JSON of all partition specs, by id."""
         specs, to_json = self.table.specs(), self.java.iceberg.PartitionSpecParser.toJson
         return {int(spec_id): str(to_json(specs[spec_id])) for spec_id in self.java.keys(specs)}
@@ -263,7 +256,7 @@ class IcebergTable:
             deletes=snapshot.deleteManifests(self.table.io()),
             partitions=partitions,
         )
-        files = tasks.files({d.key: i for i, d in enumerate(deletes)})
+        files = tasks.files(deletes)
         return PinnedFiles(**_pin_fields(pin), files=files, deletes=deletes, live_twice=live_twice(files))
 
     def _with_files(self, pin: PinnedSnapshot, where: str | None) -> PinnedFiles:
@@ -273,7 +266,7 @@ class IcebergTable:
         if pin.snapshot_id is not None:
             _, deletes = live_deletes(self.java, self.table, self.table.snapshot(pin.snapshot_id))
             tasks = ScanTasks.plan(self.java, self.table, pin.snapshot_id, expression=expression)
-            files = tasks.files({d.key: i for i, d in enumerate(deletes)})
+            files = tasks.files(deletes)
         return PinnedFiles(**_pin_fields(pin), files=files, deletes=deletes, where=where, live_twice=live_twice(files))
 
     @retry_reads
@@ -383,7 +376,7 @@ class IcebergTable:
             java_deletes, deletes = live_deletes(self.java, self.table, snapshot)
             everything = ScanTasks.plan(self.java, self.table, snapshot.snapshotId())
         around = everything.in_partitions_of(everything.with_paths(paths))
-        files = around.files({d.key: i for i, d in enumerate(deletes)})
+        files = around.files(deletes)
         return HeadView(
             snapshot_id=0 if snapshot is None else int(snapshot.snapshotId()),
             sequence_number=0 if snapshot is None else int(snapshot.sequenceNumber()),

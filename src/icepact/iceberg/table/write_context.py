@@ -43,7 +43,7 @@ def write_context(table: IcebergTable, columns: Sequence[str]) -> WriteContext:
     return WriteContext(
         schema=table.schema,
         schemas=[json.loads(str(parser.toJson(schemas[number]))) for number in sorted(java.keys(schemas))],
-        identity=_identity(java, table),
+        identity={spec_id: _identity(json.loads(text)) for spec_id, text in table.spec_documents.items()},
         properties=properties,
         name_mapping=properties.get(NAME_MAPPING),
         metrics_modes={name: str(config.columnMode(name)) for name in columns},
@@ -52,13 +52,8 @@ def write_context(table: IcebergTable, columns: Sequence[str]) -> WriteContext:
     )
 
 
-def _identity(java: Java, table: IcebergTable) -> dict[int, list[int | None]]:
-    specs = table.table.specs()
-    sources: dict[int, list[int | None]] = {}
-    for number in java.keys(specs):
-        fields = json.loads(str(java.iceberg.PartitionSpecParser.toJson(specs[number])))["fields"]
-        sources[int(number)] = [f["source-id"] if f["transform"] == "identity" else None for f in fields]
-    return sources
+def _identity(spec: Mapping[str, Any]) -> list[int | None]:
+    return [field["source-id"] if field["transform"] == "identity" else None for field in spec["fields"]]
 
 
 def _io_properties(java: Java, table: IcebergTable) -> dict[str, str]:
