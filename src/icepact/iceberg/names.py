@@ -5,6 +5,7 @@ import re
 from icepact.model.errors import BadInput
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.\s]+)")
+_NAME = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -21,20 +22,9 @@ def table_parts(text: str, catalog: str, namespace: tuple[str, ...] = ()) -> tup
 
 def parse_levels(text: str) -> tuple[str, ...]:
     """The parts of a dotted name."""
-    parts: list[str] = []
-    position = 0
-    while True:
-        match = _PART.match(text, position)
-        if match is None:
-            raise BadInput(f"{text!r} is not a table name: write db.table, with `backquotes` around odd parts")
-        parts.append(match[1].replace("``", "`") if match[1] is not None else match[2])
-        position = match.end()
-        if position == len(text):
-            break
-        if text[position] != ".":
-            raise BadInput(f"{text!r} is not a table name: write db.table, with `backquotes` around odd parts")
-        position += 1
-    return tuple(parts)
+    if not _NAME.fullmatch(text):
+        raise BadInput(f"{text!r} is not a table name: write db.table, with `backquotes` around odd parts")
+    return tuple(part[2] or part[1].replace("``", "`") for part in _PART.finditer(text))
 
 
 def quote(parts: tuple[str, ...]) -> str:

@@ -65,12 +65,7 @@ def decide(
     same = before is not None and (before.policy.without_budgets, before.rates, before.prices) == asked
     known = before.candidates if before is not None and same else {}
     selected = [(group, select_files(group, policy, valuation.now, strategies)) for group in health.partition_groups]
-    wanted = [
-        (group, depth)
-        for group, selection in selected
-        if selection.which is not FileSelector.NONE
-        for depth in (selection, *selection.others)
-    ]
+    wanted = [(group, depth) for group, selection in selected for depth in selection.depths]
     keys = [(id(group), depth.which) for group, depth in wanted]
     fresh = [pair for pair, key in zip(wanted, keys, strict=True) if key not in known]
     candidates = {key: known[key] for key in keys if key in known}
@@ -80,13 +75,11 @@ def decide(
     partitions: list[Decision] = []
     picked: dict[str, Candidate] = {}
     for group, selection in selected:
-        best: Candidate | str = selection.reason
-        if selection.which is not FileSelector.NONE:
-            found = [(depth, candidates[id(group), depth.which]) for depth in (selection, *selection.others)]
-            depths = [
-                replace(one, selection=depth, other_tasks=other_tasks(tasks, group, one.bytes)) for depth, one in found
-            ]
-            best = pick_candidate(depths, valuation, policy, strategies)
+        found = [(depth, candidates[id(group), depth.which]) for depth in selection.depths]
+        depths = [
+            replace(one, selection=depth, other_tasks=other_tasks(tasks, group, one.bytes)) for depth, one in found
+        ]
+        best = pick_candidate(depths, valuation, policy, strategies) if depths else selection.reason
         if isinstance(best, Candidate):
             picked[group.name] = best
         partitions.append(_decision(group, selection, best))
@@ -122,11 +115,10 @@ def _candidates(
 ) -> Mapping[tuple[int, FileSelector], Candidate]:
     """Candidates of some partition groups, by the identity of the group and by how deep they go."""
     part = stats.only({key for group, _ in fresh for key in group.keys})
-    index = {key: at for at, key in enumerate(part.partitions)}
     totals = PartitionTotals(part)
     candidates: dict[tuple[int, FileSelector], Candidate] = {}
     for partition_group, some in groupby(fresh, key=itemgetter(0)):
-        files = columns_of_stats(part, np.concatenate([totals.files(index[key]) for key in partition_group.keys]))
+        files = columns_of_stats(part, np.concatenate([totals.files(part.index[key]) for key in partition_group.keys]))
         for _, selection in some:
             groups = grouping.groups(partition_group, selection, files)
             candidates[id(partition_group), selection.which] = candidate_of(partition_group, selection, groups)

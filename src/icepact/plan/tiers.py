@@ -51,13 +51,8 @@ def minor_due(partition_group: PartitionGroup, policy: Policy, now: datetime) ->
         return Selection(which=FileSelector.SMALL, reason=what)
     if small < FEWEST:
         return None
-    since = max(
-        (
-            *partition_group.compacted_at.values(),
-            *([partition_group.small_since] if partition_group.small_since else []),
-        ),
-        default=None,
-    )
+    moments = (*partition_group.compacted_at.values(), partition_group.small_since)
+    since = max((moment for moment in moments if moment is not None), default=None)
     if since is not None and now - since < timedelta(seconds=policy.minor_trigger_interval):
         return None
     return Selection(

@@ -60,7 +60,8 @@ class FileStats:
         return sorted(live, key=order_of)
 
     @cached_property
-    def _index(self) -> dict[PartitionKey, int]:
+    def index(self) -> dict[PartitionKey, int]:
+        """Index of each partition in `partitions`."""
         return {partition: at for at, partition in enumerate(self.partitions)}
 
     def column(self, name: str, *, deletes: bool) -> Ints:
@@ -73,7 +74,7 @@ class FileStats:
         columns = []
         for manifest_stats in self.stats_by_manifest.values():
             if manifest_stats.deletes is deletes:
-                table = [self._index.get((manifest_stats.spec_id, p), -1) for p in manifest_stats.partitions]
+                table = [self.index.get((manifest_stats.spec_id, p), -1) for p in manifest_stats.partitions]
                 columns.append(np.array(table or [0], np.int64)[manifest_stats.partition])
         return np.concatenate(columns) if columns else np.zeros(0, np.int64)
 

@@ -273,20 +273,14 @@ _TRANSIENT = {
     *("SdkClientException", "S3Exception", "ApiCallTimeoutException", "ConnectionClosedException", "EOFException"),
     *("ServiceFailureException", "ServiceUnavailableException", "HttpHostConnectException", "NoHttpResponseException"),
 }
-_PERMANENT = {
-    "NotFoundException",
-    "FileNotFoundException",
-    "NoSuchFileException",
-    "NoSuchKeyException",
-    "ForbiddenException",
-}
+_MISSING = {"NotFoundException", "FileNotFoundException", "NoSuchFileException"}
+_PERMANENT = _MISSING | {"NoSuchKeyException", "ForbiddenException"}
 _VAGUE = {"RESTException", "UncheckedSQLException"}
 """Errors that say only that something failed; what it was is in their causes."""
 _TABLE_DROPPED = 'TableOperations.current()" is null'
 """In what Java says of a table whose metadata is gone."""
 _TABLE_REPLACED = "Table UUID does not match"
 _FORBIDDEN = {"ForbiddenException", "AccessDeniedException", "AccessControlException"}
-_MISSING = {"NotFoundException", "FileNotFoundException", "NoSuchFileException"}
 
 
 def retry_reads(read: Callable[P, R]) -> Callable[P, R]:

@@ -112,12 +112,10 @@ def _named(
 
 def _rows_of(manifest_stats: ManifestStats, partitions: Collection[PartitionKey]) -> Ints:
     """The files of a manifest that are in some partitions, as indexes into its statistics."""
-    if manifest_stats.deletes:
-        return np.zeros(0, np.int64)
     inside = [(manifest_stats.spec_id, partition) in partitions for partition in manifest_stats.partitions]
-    return (
-        np.flatnonzero(np.array(inside, np.bool_)[manifest_stats.partition]) if any(inside) else np.zeros(0, np.int64)
-    )
+    if manifest_stats.deletes or not any(inside):
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(np.array(inside, np.bool_)[manifest_stats.partition])
 
 
 def _read(

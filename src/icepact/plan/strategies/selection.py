@@ -63,6 +63,11 @@ class Selection:
     others: tuple["Selection", ...] = ()
     """Other depths: the one that leaves most of its saving is taken."""
 
+    @property
+    def depths(self) -> tuple["Selection", ...]:
+        """All depths to choose from; none if no files are meant."""
+        return () if self.which is FileSelector.NONE else (self, *self.others)
+
 
 def nothing(reason: str) -> Selection:
     """The selection of no files, and why."""

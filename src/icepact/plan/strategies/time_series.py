@@ -12,16 +12,14 @@ from icepact.plan.tiers import full_is_owed, major_due, minor_due
 
 def time_series(partition_group: PartitionGroup, policy: Policy, now: datetime) -> Selection:
     """A partition is open until nothing was committed to it for a while; then it is closed: rewritten fully, once."""
-    if (
-        partition_group.time is None and partition_group.target_partitions
-    ):  # of an old spec, on its way into the current one
-        due = major_due(partition_group, policy) or minor_due(partition_group, policy, now)
-        return due or nothing("of an old spec, and nothing to merge")
-    if partition_group.time is None:
+    if partition_group.time is None and not partition_group.target_partitions:
         raise BadInput(
             "time-series: no partition field is over a time; name the column whose partitions follow each other "
             "in time with time_column"
         )
+    if partition_group.time is None:  # of an old spec, on its way into the current one
+        due = major_due(partition_group, policy) or minor_due(partition_group, policy, now)
+        return due or nothing("of an old spec, and nothing to merge")
     quiet = timedelta(seconds=policy.closed_after)
     if partition_group.written_at is not None and now - partition_group.written_at < quiet:
         return minor_due(partition_group, policy, now) or nothing(_still_open(partition_group, policy))
