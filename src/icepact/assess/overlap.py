@@ -9,8 +9,6 @@ import numpy.typing as npt
 from icepact.model.health import Overlap
 from icepact.stats.manifest import Ints
 
-NOTHING = Overlap(average=0.0, maximum=0, files=0)
-
 
 def overlaps(group: Ints, lower: npt.NDArray[Any], upper: npt.NDArray[Any], *, groups: int) -> Sequence[Overlap]:
     """Of each group of files, from the lowest and the highest key of each file, of any type that has an order; n log n.
@@ -23,7 +21,7 @@ def overlaps(group: Ints, lower: npt.NDArray[Any], upper: npt.NDArray[Any], *, g
     if len(lower) != len(upper):
         raise ValueError(f"{len(lower)} lower and {len(upper)} upper bounds")
     if not len(lower):
-        return [NOTHING] * groups
+        return [Overlap(average=0.0, maximum=0, files=0)] * groups
     wide = np.asarray(lower < upper, np.bool_)
     if not np.all(wide | np.asarray(lower == upper, np.bool_)):
         raise ValueError("a lower bound is above its upper bound")

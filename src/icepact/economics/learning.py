@@ -51,6 +51,7 @@ class _Group:
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
+Learned = TypeVar("Learned")
 Measure = tuple[float, float]
 """A value and its weight."""
 
@@ -58,7 +59,7 @@ Measure = tuple[float, float]
 def learn(outcomes: Iterable[Outcome], table: str, *, now: datetime, since: datetime | None = None) -> Lessons:
     """What the outcomes of a catalog's runs teach about one of its tables; nothing before `since`."""
     groups = sorted(_groups(outcomes, now, since), key=lambda g: g.at)
-    tables = {name: _evidence(some, now) for name, some in _by(groups, lambda g: g.table)}
+    tables = _by(groups, lambda g: g.table, lambda some: _evidence(some, now))
     own = tables.pop(table, Evidence())
     return Lessons(own=own, others=_agreement(list(tables.values())))
 
@@ -101,15 +102,9 @@ def _evidence(groups: Sequence[_Group], now: datetime) -> Evidence:
         cost=_middle(_each(groups, _cost), 0.3),
         files=_middle(_each(groups, _files), 0.3),
         compression=_middle(_each(groups, _compression), 0.1, HALF_COUNT_EXACT),
-        lasting={
-            gain_horizon: _survived(some)
-            for gain_horizon, some in _by(lasted, lambda one: gain_horizon_of(one.group.outcome.features))
-        },
-        lasting_in={name: _survived(some) for name, some in _by(lasted, lambda one: one.group.outcome.partition)},
-        conflicts={
-            write_rate: _share(some)
-            for write_rate, some in _by([g for g in groups if _ended(g)], lambda g: write_rate_of(g.outcome.features))
-        },
+        lasting=_by(lasted, lambda one: gain_horizon_of(one.group.outcome.features), _survived),
+        lasting_in=_by(lasted, lambda one: one.group.outcome.partition, _survived),
+        conflicts=_by([g for g in groups if _ended(g)], lambda g: write_rate_of(g.outcome.features), _share),
         groups=len(groups),
     )
 
@@ -246,8 +241,11 @@ def _lesson(middle: float, measures: Sequence[Measure], total: float, usual: flo
     return Lesson(value=middle, weight=total, error=spread / math.sqrt(total))
 
 
-def _by(items: Sequence[Item], key: Callable[[Item], Key]) -> list[tuple[Key, list[Item]]]:
+def _by(
+    items: Sequence[Item], key: Callable[[Item], Key], sum_up: Callable[[list[Item]], Learned]
+) -> dict[Key, Learned]:
+    """What the items of each key teach."""
     by_key: dict[Key, list[Item]] = {}
     for item in items:
         by_key.setdefault(key(item), []).append(item)
-    return list(by_key.items())
+    return {kind: sum_up(some) for kind, some in by_key.items()}
