@@ -256,15 +256,9 @@ def altered(path: Path, change: Callable[[list[Fields], list[Fields]], None]) ->
     data, footer = path.read_bytes(), footer_of(path)
     schema, groups = copy.deepcopy(footer.fields[2]), copy.deepcopy(footer.fields[4])
     change(schema, groups)
-    written = footer_bytes(
-        schema=schema,
-        rows=footer.rows,
-        row_groups=groups,
-        key_values={},
-        created_by=footer.created_by,
-        columns=len(footer.leaves),
-    )
-    path.write_bytes(data[: footer.start] + written)
+    orders: list[Fields] = [{1: {}}] * len(footer.leaves)
+    fields = {1: 2, 2: schema, 3: footer.rows, 4: groups, 5: [], 6: footer.created_by.encode(), 7: orders}
+    path.write_bytes(data[: footer.start] + footer_bytes(fields))
     return path
 
 

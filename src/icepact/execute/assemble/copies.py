@@ -14,6 +14,7 @@ from typing import NamedTuple, assert_never
 import pyarrow as pa
 
 from icepact.execute.assemble.errors import CopyDiffers
+from icepact.execute.assemble.memory import batches
 from icepact.execute.assemble.messages import Compared
 from icepact.execute.parquet.assembler import Copy
 from icepact.execute.storage.base import KIB, MIB, Source, Storage
@@ -65,7 +66,7 @@ def check_copies(copies: Sequence[Copy], output: Source, storage: Storage, how: 
             extent = far_extent(len({copy.origin.source.path for copy in copies})) if output.far else NEAR
             _compare(sampled(copies, extent, phase=zlib.crc32(output.path.encode())), output, storage)
         case Compared.ALL:
-            for batch in _batches(_merged(_whole(copies), _STEP)):
+            for batch in batches(_merged(_whole(copies), _STEP), lambda copied: copied.size, _STEP):
                 _compare(batch, output, storage)
         case _:
             assert_never(how)
@@ -125,20 +126,6 @@ def _merged(ranges: Iterator[CopiedRange], longest: int) -> Iterator[CopiedRange
 
 def _follows(one: CopiedRange, other: CopiedRange) -> bool:
     return (one.path, one.start + one.size, one.at + one.size) == (other.path, other.start, other.at)
-
-
-def _batches(ranges: Iterator[CopiedRange]) -> Iterator[list[CopiedRange]]:
-    """Ranges in batches, each no larger than may be in memory at once."""
-    batch: list[CopiedRange] = []
-    in_memory = 0
-    for copied in ranges:
-        if batch and in_memory + copied.size > _STEP:
-            yield batch
-            batch, in_memory = [], 0
-        batch.append(copied)
-        in_memory += copied.size
-    if batch:
-        yield batch
 
 
 # -- comparing --------------------------------------------------------------------------------------

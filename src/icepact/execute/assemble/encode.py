@@ -37,11 +37,6 @@ def column_name(field_id: int) -> str:
     return f"c{field_id}"
 
 
-def leaf_paths(schema: pa.Schema) -> list[str]:
-    """The paths of all leaves as the writer names them."""
-    return [path for field in schema for path in _paths(field.name, field.type)]
-
-
 def _paths(path: str, kind: pa.DataType) -> list[str]:
     if pa.types.is_struct(kind):
         return [deeper for child in kind for deeper in _paths(f"{path}.{child.name}", child.type)]
@@ -60,7 +55,7 @@ class Encoder:
         self._writing = writing
         fields = zip(target.arrow, target.fields, strict=True)
         self.schema = pa.schema([arrow.with_name(column_name(field["id"])) for arrow, field in fields])
-        self.paths = leaf_paths(self.schema)
+        self.paths = [path for field in self.schema for path in _paths(field.name, field.type)]
         """Paths of the target's leaves, as the writer names them."""
         self._known_good: set[int] = set()
         self._levels: int | dict[str, int] | None = writing.level

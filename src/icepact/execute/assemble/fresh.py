@@ -1,12 +1,12 @@
 """New chunks for single columns of a row group whose other chunks are copied: a widened type, nulls that may be now."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from icepact.execute.assemble.decode import Decoder
 from icepact.execute.assemble.forms import Forms
 from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.lanes import Lanes
-from icepact.execute.assemble.memory import column_size, most_decoded
+from icepact.execute.assemble.memory import batches, column_size, most_decoded
 from icepact.execute.assemble.messages import MOST_ROWS
 from icepact.execute.parquet.input import Pick
 
@@ -34,9 +34,10 @@ class FreshChunks:
         forms = Forms(self._lanes.encoder)
         forms.remember(view, group)
         chunks: dict[int, Pick] = {}
-        for some in _batches(view, group, columns):
+        limit = most_decoded(view.context.writing)
+        for some in batches(sorted(columns), lambda column: column_size(view, group, column), limit):
             leaves = [n for n, top in enumerate(self._target.top_of_leaf) if top in some]
-            [table] = self._decoder(view, some).rows(group, None, rows)
+            [table] = self._decoder(view, frozenset(some)).rows(group, None, rows)
             chunks |= self._lanes.picks(self._lanes.begin(table, forms, leaves))
         return chunks
 
@@ -47,19 +48,3 @@ class FreshChunks:
             others = frozenset(range(len(self._target.fields))) - columns
             self._decoders[columns] = Decoder(view, others)
         return self._decoders[columns]
-
-
-def _batches(view: InputView, group: int, columns: Iterable[int]) -> Iterator[frozenset[int]]:
-    """The columns in order, as many at once as can be decoded at once."""
-    limit = most_decoded(view.context.writing)
-    some: set[int] = set()
-    size = 0
-    for column in sorted(columns):
-        more = column_size(view, group, column)
-        if some and size + more > limit:
-            yield frozenset(some)
-            some, size = set(), 0
-        some.add(column)
-        size += more
-    if some:
-        yield frozenset(some)

@@ -34,7 +34,7 @@ _SHARE = 4
 
 def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: DeleteCache, attempt: str) -> UnitReport:
     """Rewrite one unit. Whatever goes wrong, no file of it is left behind."""
-    clock = _Clock()
+    started, worked = time.monotonic(), time.process_time()
     before = storage.traffic
     inputs = _open_inputs(work, context, storage)
     outputs = Outputs(storage, inputs.target, context, f"{work.output}-{attempt}", work.max_file_size)
@@ -51,6 +51,7 @@ def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: Dele
             view.source.close()
         pa.default_memory_pool().release_unused()
     after = storage.traffic
+    elapsed, worked = time.monotonic() - started, time.process_time() - worked
     rows_read = sum(file.rows for file in work.inputs)
     return UnitReport(
         unit_id=work.unit_id,
@@ -58,7 +59,8 @@ def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: Dele
         rows_read=rows_read,
         rows_deleted=unit.rows_deleted,
         effort=Effort(
-            seconds=clock.seconds(work.lanes),
+            # of one core: with several lanes, those they worked, not those they waited
+            seconds=max(elapsed, worked) if work.lanes > 1 else elapsed,
             copied_bytes=outputs.copied_bytes,
             encoded_bytes=outputs.encoded_bytes,
             transferred_bytes=after.bytes_read + after.bytes_written - before.bytes_read - before.bytes_written,
@@ -66,17 +68,6 @@ def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: Dele
             write_requests=after.writes - before.writes,
         ),
     )
-
-
-class _Clock:
-    """Measures the seconds that a unit takes one core: with several lanes, those they worked, not those they waited."""
-
-    def __init__(self) -> None:
-        self._started, self._worked = time.monotonic(), time.process_time()
-
-    def seconds(self, lanes: int) -> float:
-        elapsed, worked = time.monotonic() - self._started, time.process_time() - self._worked
-        return max(elapsed, worked) if lanes > 1 else elapsed
 
 
 class _OpenedInputs(NamedTuple):

@@ -1,10 +1,14 @@
 """Memory that decoded values take, estimated before they are decoded."""
 
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
 import pyarrow as pa
 
 from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.messages import WriteSettings
 
+T = TypeVar("T")
 _SHARE = 8
 _LARGER = 3
 """How much larger decoded values are than encoded ones, at first guess."""
@@ -15,6 +19,21 @@ _LEAST = 8
 def most_decoded(writing: WriteSettings) -> int:
     """Bytes of decoded rows that a task may hold: an eighth of its memory. The rest is for what is read and written."""
     return writing.task_memory // _SHARE
+
+
+def batches(items: Iterable[T], size_of: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """Items in order, as many at once as may be in memory together; one that is larger than that comes alone."""
+    batch: list[T] = []
+    in_memory = 0
+    for item in items:
+        size = size_of(item)
+        if batch and in_memory + size > most:
+            yield batch
+            batch, in_memory = [], 0
+        batch.append(item)
+        in_memory += size
+    if batch:
+        yield batch
 
 
 def row_size(view: InputView, group: int, schema: pa.Schema) -> float:

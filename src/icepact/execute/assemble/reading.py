@@ -1,22 +1,15 @@
 """Which leaves of a file must be decoded to make the target's columns."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.parquet.schema import Node
 from icepact.model.schema import parts_of
 
 
-class ReadPlan(NamedTuple):
-    """Which leaves of a file are decoded, and the top-level columns they make up, in order."""
-
-    leaves: list[int]
-    nodes: list[Node]
-
-
-def read_plan(schema: Node, fields: Sequence[Mapping[str, Any]]) -> ReadPlan:
-    """The leaves that the target's columns need.
+def read_plan(schema: Node, fields: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[Node]]:
+    """The leaves of a file that the target's columns need, and the top-level columns they make up, in order.
 
     A struct of which nothing is needed any more is still read by one leaf: it may be null, or not.
     """
@@ -26,7 +19,7 @@ def read_plan(schema: Node, fields: Sequence[Mapping[str, Any]]) -> ReadPlan:
     for child in schema.children:
         if child.field_id in wanted:
             needed |= {number_of[id(leaf)] for leaf in _needed(child, wanted[child.field_id])}
-    return ReadPlan(sorted(needed), [n for child in schema.children if (n := _cut(child, needed, number_of))])
+    return sorted(needed), [n for child in schema.children if (n := _cut(child, needed, number_of))]
 
 
 def _leaf_nodes(node: Node) -> Iterator[Node]:

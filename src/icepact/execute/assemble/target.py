@@ -17,9 +17,11 @@ from icepact.execute.parquet.layout import (
     FLOAT,
     INT32,
     INT64,
+    OPTIONAL,
     REPEATED,
+    REQUIRED,
 )
-from icepact.execute.parquet.schema import Leaf, Logical, group, leaves, logical, repetition, tree
+from icepact.execute.parquet.schema import Leaf, Logical, group, leaves, logical, tree
 from icepact.execute.parquet.thrift import Fields
 from icepact.model.schema import parts_of
 
@@ -64,8 +66,8 @@ _ARROW: dict[str, pa.DataType] = {
 class Target:
     """Schema of the outputs of a unit, as Iceberg, Parquet and Arrow describe it."""
 
-    document: Mapping[str, Any]
-    """Iceberg's JSON of the schema, row lineage included where the format has it."""
+    fields: list[dict[str, Any]]
+    """The top-level columns as Iceberg's JSON has them, row lineage included where the format has it."""
     elements: list[Fields]
     """The Parquet schema."""
     leaves: list[Leaf]
@@ -74,12 +76,6 @@ class Target:
     top_of_leaf: list[int]
     """For each leaf, the number of the top-level column it belongs to."""
 
-    @property
-    def fields(self) -> list[dict[str, Any]]:
-        """The top-level columns."""
-        fields: list[dict[str, Any]] = self.document["fields"]
-        return fields
-
 
 def make_target(schema: str, *, lineage: bool, never_null: frozenset[int] = frozenset()) -> Target:
     """The target for a table's schema; NotAssembled if it has a type that this method cannot write.
@@ -87,29 +83,28 @@ def make_target(schema: str, *, lineage: bool, never_null: frozenset[int] = froz
     Columns that are never null in any input may be written as such: files that Spark wrote often hold
     them that way, and only so can their chunks be copied.
     """
-    document = json.loads(schema)
-    fields = [{**field, "required": field["required"] or field["id"] in never_null} for field in document["fields"]]
-    document = {**document, "fields": fields}
+    own = json.loads(schema)["fields"]
+    fields = [{**field, "required": field["required"] or field["id"] in never_null} for field in own]
     if lineage:
-        document = {**document, "fields": [*document["fields"], *LINEAGE]}
-    elements: list[Fields] = [group("table", len(document["fields"]), repetition=None, field_id=None)]
+        fields += LINEAGE
+    elements: list[Fields] = [group("table", len(fields), repetition=None, field_id=None)]
     top_of_leaf: list[int] = []
-    for number, field in enumerate(document["fields"]):
+    for number, field in enumerate(fields):
         added = list(_elements(field))
         top_of_leaf += [number] * sum(1 in element for element in added)
         elements += added
     return Target(
-        document=document,
+        fields=fields,
         elements=elements,
         leaves=leaves(tree(elements)),
-        arrow=pa.schema([arrow_field(field) for field in document["fields"]]),
+        arrow=pa.schema([arrow_field(field) for field in fields]),
         top_of_leaf=top_of_leaf,
     )
 
 
 def _elements(field: Mapping[str, Any]) -> Iterator[Fields]:
     """The elements of one field, its children behind it."""
-    kind, how = field["type"], repetition(required=field["required"])
+    kind, how = field["type"], REQUIRED if field["required"] else OPTIONAL
     if isinstance(kind, str):
         physical, more = _primitive(kind)
         yield {1: physical, 3: how, 4: compatible_name(field["name"]).encode(), 9: field["id"], **more}

@@ -5,6 +5,7 @@ import threading
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 
 import pyarrow as pa
 
@@ -69,20 +70,16 @@ def _of_run(context: TaskContext) -> tuple[Storage, DeleteCache]:
             gc.freeze()  # what was imported stays: Spark searches everything else for garbage after each task
         if _kept is None or _kept[0] != context.run_id:
             storage = storage_for(context.properties, context.credentials)
-            _kept = context.run_id, storage, DeleteCache(_Fetch(storage, context.inline_deletes))
+            _kept = context.run_id, storage, DeleteCache(partial(_sent_or_fetched, storage, context.inline_deletes))
         return _kept[1], _kept[2]
 
 
-class _Fetch:
+def _sent_or_fetched(
+    storage: Storage, inline: Mapping[tuple[str, int | None], bytes], delete: DeleteFile
+) -> bytes | memoryview:
     """The bytes of a delete: sent along by the driver, or fetched by this process."""
-
-    def __init__(self, storage: Storage, inline: Mapping[tuple[str, int | None], bytes]) -> None:
-        self._storage = storage
-        self._inline = inline
-
-    def __call__(self, delete: DeleteFile) -> bytes | memoryview:
-        sent = self._inline.get(delete.key)
-        return sent if sent is not None else fetch(self._storage, delete)
+    sent = inline.get(delete.key)
+    return sent if sent is not None else fetch(storage, delete)
 
 
 def fetch(storage: Storage, delete: DeleteFile) -> memoryview:

@@ -241,18 +241,17 @@ class Assembler:
         described = [[_column(p, leaf) for p, leaf in zip(g.chunks, self.leaves, strict=True)] for g in self._groups]
         self._append_indexes(described)
         row_groups = [self._row_group(number, group, described[number]) for number, group in enumerate(self._groups)]
-        ending = footer_bytes(
-            schema=self._schema,
-            rows=self.rows,
-            row_groups=row_groups,
-            key_values=self._key_values,
-            created_by=self._created_by,
-            columns=len(self.leaves),
-        )
+        fields: Fields = {
+            1: 2,
+            2: self._schema,
+            3: self.rows,
+            4: row_groups,
+            5: [{1: key.encode(), 2: value.encode()} for key, value in self._key_values.items()],
+            6: self._created_by.encode(),
+            7: [{1: {}}] * len(self.leaves),
+        }
         start = self._sink.position
-        self._sink.append(ending)
-        fields: Fields = {2: self._schema, 3: self.rows, 4: row_groups, 7: [{1: {}}] * len(self.leaves)}
-        fields[6] = self._created_by.encode()
+        self._sink.append(footer_bytes(fields))
         footer = Footer(fields, self._sink.position, start)
         _check_splits(footer.row_groups)
         return AssembledFile(footer, self.copied_bytes, self.appended_bytes, self._copies())

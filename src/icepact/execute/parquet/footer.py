@@ -1,6 +1,6 @@
 """A file's footer: read with every field in sight, written anew."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -109,8 +109,7 @@ class Chunk:
     @property
     def bloom_offset(self) -> int | None:
         """Where the bloom filter starts."""
-        offset = self.meta.get(14)
-        return offset if offset else None
+        return self.meta.get(14) or None
 
 
 def _range(fields: Fields, offset: int, length: int) -> tuple[int, int] | None:
@@ -238,26 +237,7 @@ def read_footer(read: Read, size: int, tail: bytes | memoryview = b"") -> Footer
     return footer
 
 
-def footer_bytes(
-    *,
-    schema: Sequence[Fields],
-    rows: int,
-    row_groups: Iterable[Fields],
-    key_values: Mapping[str, str],
-    created_by: str,
-    columns: int,
-) -> bytes:
+def footer_bytes(fields: Fields) -> bytes:
     """A footer with its length and the magic: what ends a file."""
-    body = write_struct(
-        {
-            1: 2,
-            2: list(schema),
-            3: rows,
-            4: list(row_groups),
-            5: [{1: key.encode(), 2: value.encode()} for key, value in key_values.items()],
-            6: created_by.encode(),
-            7: [{1: {}}] * columns,
-        },
-        FILE_META,
-    )
+    body = write_struct(fields, FILE_META)
     return body + len(body).to_bytes(4, "little") + MAGIC

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from icepact.execute.parquet.errors import Damaged
-from icepact.execute.parquet.layout import FIXED, INT32, INT64, OPTIONAL, REPEATED, REQUIRED
+from icepact.execute.parquet.layout import FIXED, INT32, INT64, REPEATED, REQUIRED
 from icepact.execute.parquet.thrift import UNKNOWN, Fields, is_known
 
 Logical = tuple[str | int | bool, ...]
@@ -206,8 +206,3 @@ def group(name: str, children: int, *, repetition: int | None, field_id: int | N
     elif kind == "map":
         element |= {6: 1, 10: {2: {}}}
     return element
-
-
-def repetition(*, required: bool) -> int:
-    """The number for a field that must or need not have a value."""
-    return REQUIRED if required else OPTIONAL

@@ -136,8 +136,7 @@ class _ThriftReader:
         if wire == LIST:
             return self.list(inside, owner)
         if wire == I8:
-            self.at += 1
-            return _signed(self.data[self.at - 1])
+            return _signed(self.byte())
         if wire == DOUBLE:
             return self.double()
         raise Damaged(f"there is no type {wire}")
@@ -150,8 +149,7 @@ class _ThriftReader:
         return value
 
     def list_head(self) -> tuple[int, int]:
-        head = self.data[self.at]
-        self.at += 1
+        head = self.byte()
         size = head >> 4
         if size == 15:
             size = self.varint()
