@@ -8,7 +8,6 @@ dropped, contained where rows were.
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -18,20 +17,8 @@ from icepact.model.rewrite import ColumnFacts, Written
 from icepact.model.schema import flat_columns
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Proof:
-    """Numbers of rows and columns that were compared, for the record."""
-
-    rows_in: int
-    rows_dropped: int
-    rows_out: int
-    columns_compared: int
-
-
-def prove(
-    written: Written, files: Sequence[DataFile], deletes: Sequence[DeleteFile], schema: Mapping[str, Any]
-) -> Proof:
-    """Compare, or raise ProofFailed with the first difference."""
+def prove(written: Written, files: Sequence[DataFile], deletes: Sequence[DeleteFile], schema: Mapping[str, Any]) -> int:
+    """Compare, or raise ProofFailed with the first difference; returns how many columns were compared."""
     rows_in = sum(f.rows for f in files)
     rows_out = sum(f.rows for f in written.files)
     described = sum(i.rows for i in written.inputs)
@@ -45,12 +32,7 @@ def prove(
             _same(f"rows in the footer of {file.path}", file.stored_rows, "rows described", file.rows, written)
     dropped = rows_in - rows_out
     _dropped_is_accounted_for(dropped, files, deletes, written)
-    return Proof(
-        rows_in=rows_in,
-        rows_dropped=dropped,
-        rows_out=rows_out,
-        columns_compared=_compare_columns(written, _comparable(written, files, schema), dropped),
-    )
+    return _compare_columns(written, _comparable(written, files, schema), dropped)
 
 
 def _same(what: str, one: int, other_what: str, other: int, written: Written) -> None:

@@ -326,7 +326,7 @@ class Work:
         rows_in, rows_out = sum(f.rows for f in step.files), sum(f.rows for f in written.files)
         compared, row_sum = 0, None
         if self._plan.policy.verify is not Proofs.OFF:
-            compared = prove(written, step.files, self._plan.deletes, self._schema).columns_compared
+            compared = prove(written, step.files, self._plan.deletes, self._schema)
         documents = [d for unit_id in unit_ids(step) for d in self._run.results[unit_id].documents]
         if self._plan.policy.verify is Proofs.FULL:
             row_sum = compare_rows(

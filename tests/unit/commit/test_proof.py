@@ -21,8 +21,7 @@ TRUE = rewrite("long", [[1, 5, None], [3, 9]], [[1, 3, 5, 9, None]])
 
 
 def test_the_truth_passes_and_says_what_was_compared() -> None:
-    proof = prove(TRUE, planned(TRUE), [], schema())
-    assert (proof.rows_in, proof.rows_dropped, proof.rows_out, proof.columns_compared) == (5, 0, 5, 1)
+    assert prove(TRUE, planned(TRUE), [], schema()) == 1
 
 
 @pytest.mark.parametrize(
@@ -40,7 +39,7 @@ def test_the_truth_passes_for_every_type(kind: str, data: st.DataObject) -> None
     cut = data.draw(st.integers(0, len(rows) - 1))
     after = [some for some in (rows[:cut], rows[cut:]) if some]
     written = rewrite(kind, before, after)
-    assert prove(written, planned(written), [], schema(kind)).columns_compared == 1
+    assert prove(written, planned(written), [], schema(kind)) == 1
 
 
 @given(st.lists(st.integers(-5, 5) | st.none(), min_size=2, max_size=12), st.data())
@@ -49,7 +48,7 @@ def test_the_truth_passes_whatever_rows_were_deleted(rows: list[int | None], dat
     left = [value for value, kept in zip(rows, keep, strict=True) if kept]
     written = rewrite("long", [rows], [left] if left else [])
     vector = delete_file("dv", DeleteKind.DV, records=len(rows) - len(left))
-    assert prove(written, planned(written, {0: (0,)}), [vector], schema()).rows_dropped == len(rows) - len(left)
+    assert prove(written, planned(written, {0: (0,)}), [vector], schema()) == 1
 
 
 # -- rows -----------------------------------------------------------------------------------------
@@ -91,7 +90,7 @@ def test_lies_about_rows(written: Written, message: str) -> None:
 
 def test_a_format_without_a_footer_is_taken_by_its_size_and_rows() -> None:
     avro = with_output(stored_rows=None, columns=None)
-    assert prove(avro, planned(TRUE), [], schema()).columns_compared == 0
+    assert prove(avro, planned(TRUE), [], schema()) == 0
     with pytest.raises(ProofFailed, match="bytes of out0 on storage 1"):
         prove(with_output(stored_rows=None, columns=None, stored_size=1), planned(TRUE), [], schema())
 
@@ -120,7 +119,7 @@ def test_dropped_rows_are_accounted_for(deletes: list[DeleteFile], possible: set
     attached = {0: tuple(range(len(deletes))), 1: (0,) if deletes else ()}  # both inputs share the first
     files = planned(written, attached)
     if dropped in possible:
-        assert prove(written, files, deletes, schema()).rows_dropped == dropped
+        assert prove(written, files, deletes, schema()) == 1
     else:
         with pytest.raises(ProofFailed, match=f"{dropped} rows dropped, the deletes account for"):
             prove(written, files, deletes, schema())
