@@ -102,58 +102,54 @@ def commit(
 
     Raises CommitUnknown if the state of the commit cannot be told: then nothing may be deleted.
     """
-    return _Committing(table, staging, batch, groups, journal, sleep).carry_out()
+    return _Committing(table, staging, batch, list(groups), journal, sleep).carry_out()
 
 
+@dataclass(slots=True)
 class _Committing:
     """One batch on its way into the table."""
 
-    def __init__(
-        self,
-        table: IcebergTable,
-        staging: Staging,
-        batch: CommitBatch,
-        groups: Sequence[ProvenGroup],
-        journal: Journal,
-        sleep: Callable[[float], None],
-    ) -> None:
-        self._table = table
-        self._staging = staging
-        self._batch = batch
-        self._remaining = list(groups)
-        self._journal = journal
-        self._sleep = sleep
-        self._landed: list[CommittedBatch] = []
-        self._given_up: dict[str, Verdict] = {}
-        self._ended: list[_Attempt] = []  # not in the table as far as anybody knows
-        self._number = self._tries = self._unanswered = 0
-        self._why = ""  # the last attempt came to nothing
+    table: IcebergTable
+    staging: Staging
+    batch: CommitBatch
+    remaining: list[ProvenGroup]
+    journal: Journal
+    sleep: Callable[[float], None]
+    landed: list[CommittedBatch] = field(default_factory=list)
+    given_up: dict[str, Verdict] = field(default_factory=dict)
+    ended: list[_Attempt] = field(default_factory=list)
+    """Not in the table as far as anybody knows."""
+    number: int = 0
+    tries: int = 0
+    unanswered: int = 0
+    why: str = ""
+    """The last attempt came to nothing."""
 
     def carry_out(self) -> Committed:
         """Try until every group is in the table or given up."""
-        while self._tries < ATTEMPTS:
+        while self.tries < ATTEMPTS:
             self._look_for_ended()
             try:
-                attempt = self._next() if self._remaining else None
+                attempt = self._next() if self.remaining else None
             except CommitRefused as error:
-                if not self._unanswered:
+                if not self.unanswered:
                     raise
-                raise CommitUnknown(f"{self._why}; {error}") from error  # of the one before
+                raise CommitUnknown(f"{self.why}; {error}") from error  # of the one before
             if attempt is None:
                 break
             self._make(attempt)
         self._look_for_ended()
-        if self._unanswered and self._remaining:
-            raise CommitUnknown(self._why)
-        reason = f"not committed in {ATTEMPTS} attempts, the last time because {self._why}"
-        self._given_up |= {g.group_id: Verdict(answer=Answer.REPLAN, reason=reason) for g in self._remaining}
-        return Committed(landed=self._landed, given_up=self._given_up)
+        if self.unanswered and self.remaining:
+            raise CommitUnknown(self.why)
+        reason = f"not committed in {ATTEMPTS} attempts, the last time because {self.why}"
+        self.given_up |= {g.group_id: Verdict(answer=Answer.REPLAN, reason=reason) for g in self.remaining}
+        return Committed(landed=self.landed, given_up=self.given_up)
 
     def _look_for_ended(self) -> None:
         """Commits may turn out to be in the table although nobody said so, or somebody said that they were not."""
-        for attempt in list(self._ended):
+        for attempt in list(self.ended):
             try:
-                snapshot_id = _landed_snapshot(self._table, self._batch, attempt)
+                snapshot_id = _landed_snapshot(self.table, self.batch, attempt)
             except _TakenBack as error:
                 self._write_again(attempt, str(error))
                 continue
@@ -164,76 +160,76 @@ class _Committing:
 
     def _write_again(self, attempt: _Attempt, why: str) -> None:
         """Files of a snapshot that was taken back are not committed once more: its expiry may delete them."""
-        self._ended.remove(attempt)
+        self.ended.remove(attempt)
         for group in attempt.groups:
-            self._given_up[group.group_id] = Verdict(answer=Answer.VANISHED, reason=why, missing=group.written)
+            self.given_up[group.group_id] = Verdict(answer=Answer.VANISHED, reason=why, missing=group.written)
         self._without(attempt)
 
     def _without(self, attempt: _Attempt) -> None:
         done = {group.group_id for group in attempt.groups}
-        self._remaining = [group for group in self._remaining if group.group_id not in done]
+        self.remaining = [group for group in self.remaining if group.group_id not in done]
 
     def _next(self) -> _Attempt | None:
         """What can be committed at the head as it is now; `None` if that is nothing."""
-        while self._remaining:
-            attempt = _judge(self._table, self._batch, self._remaining)
-            self._journal.judged()
-            self._given_up |= attempt.given_up
-            self._remaining = [*attempt.groups, *attempt.waiting]
+        while self.remaining:
+            attempt = _judge(self.table, self.batch, self.remaining)
+            self.journal.judged()
+            self.given_up |= attempt.given_up
+            self.remaining = [*attempt.groups, *attempt.waiting]
             if not attempt.groups:
                 return None
-            _prepare(self._table, self._staging, self._batch, attempt)
-            gone = _vanished(self._table, self._batch, attempt)
+            _prepare(self.table, self.staging, self.batch, attempt)
+            gone = _vanished(self.table, self.batch, attempt)
             if not gone:
                 return attempt
-            self._given_up |= gone
-            self._remaining = [g for g in self._remaining if g.group_id not in gone]
+            self.given_up |= gone
+            self.remaining = [g for g in self.remaining if g.group_id not in gone]
         return None
 
     def _make(self, attempt: _Attempt) -> None:
-        self._number, self._tries = self._number + 1, self._tries + 1
-        attempt.commit_id = f"{self._batch.run_id}/{self._batch.number}/{self._number}"
-        attempt.recorded = _recorded(self._table, attempt, self._journal.now())
-        self._journal.attempting(attempt.recorded)
-        self._ended.append(attempt)
+        self.number, self.tries = self.number + 1, self.tries + 1
+        attempt.commit_id = f"{self.batch.run_id}/{self.batch.number}/{self.number}"
+        attempt.recorded = _recorded(self.table, attempt, self.journal.now())
+        self.journal.attempting(attempt.recorded)
+        self.ended.append(attempt)
         try:
-            snapshot_id = _try(self._table, _after(self._batch, self._landed), attempt, self._journal.now, self._sleep)
+            snapshot_id = _try(self.table, _after(self.batch, self.landed), attempt, self.journal.now, self.sleep)
         except HeadMoved as error:
-            _tidy(self._table, attempt, None)  # as long as it is on record: whoever dies here is tidied up after
-            self._journal.refused()
-            self._why = str(error)
-            self._sleep(FIRST_WAIT * 2 ** (self._tries - 1) * random.uniform(0.5, 1.5))
+            _tidy(self.table, attempt, None)  # as long as it is on record: whoever dies here is tidied up after
+            self.journal.refused()
+            self.why = str(error)
+            self.sleep(FIRST_WAIT * 2 ** (self.tries - 1) * random.uniform(0.5, 1.5))
         except CommitUnknown as error:
             # of two commits that replace the same files one lands at most, so that trying again is safe
-            if self._unanswered == UNANSWERED:
+            if self.unanswered == UNANSWERED:
                 raise
-            self._journal.unanswered()
-            self._unanswered += 1
-            self._why = str(error)
+            self.journal.unanswered()
+            self.unanswered += 1
+            self.why = str(error)
         except StorageFull:
-            _tidy(self._table, attempt, None)
-            _clear(self._table, attempt)
-            self._journal.refused()
+            _tidy(self.table, attempt, None)
+            _clear(self.table, attempt)
+            self.journal.refused()
             raise
         except CommitRefused:
-            self._journal.unanswered()  # an earlier request of it, which a gateway repeated, may still be on its way
+            self.journal.unanswered()  # an earlier request of it, which a gateway repeated, may still be on its way
             raise
         else:
             self._accept(attempt, snapshot_id)
-            self._tries = 0
+            self.tries = 0
 
     def _accept(self, attempt: _Attempt, snapshot_id: int) -> None:
         """A commit that is in the table, once it is checked."""
         assert attempt.recorded is not None
-        table = self._table
-        self._ended.remove(attempt)
+        table = self.table
+        self.ended.remove(attempt)
         check_after(
             table,
-            self._batch.branch,
+            self.batch.branch,
             attempt.recorded,
             snapshot_id,
-            missing=lambda: vanished(table, self._batch.run_id, attempt.documents),
-            stop=self._journal.broken,
+            missing=lambda: vanished(table, self.batch.run_id, attempt.documents),
+            stop=self.journal.broken,
         )
         landed = CommittedBatch(
             commit_id=attempt.commit_id,
@@ -244,8 +240,8 @@ class _Committing:
             delete_files_removed=len(attempt.removed),
         )
         _tidy(table, attempt, snapshot_id)
-        self._journal.landed(landed)
-        self._landed.append(landed)
+        self.journal.landed(landed)
+        self.landed.append(landed)
         self._without(attempt)
 
 
