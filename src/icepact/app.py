@@ -154,37 +154,33 @@ class Application:
 
     def health(self, table: str, request: Options) -> "Health":
         """How a table is doing; nothing is written."""
-        name = self._full_name(table)
-        context = self.context(name)
+        context = self.context(table)
         from icepact.maintain.inspect import health
 
-        return health(context, name, request)
+        return health(context, self._full_name(table), request)
 
     def decisions(self, table: str, request: Options) -> "TableDecisions":
         """Which partitions are worth compacting, with gain and price; no file is listed, nothing is written."""
         if request.where is not None:
             raise BadInput("where: only `plan` knows which files have rows that match")
-        name = self._full_name(table)
-        context = self.context(name)
+        context = self.context(table)
         from icepact.maintain.inspect import decide_table
 
-        return decide_table(context, name, request)
+        return decide_table(context, self._full_name(table), request)
 
     def plan(self, table: str, request: Options) -> "Plan":
         """What would be rewritten, and why everything else is left alone; nothing is written."""
-        name = self._full_name(table)
-        context = self.context(name)
+        context = self.context(table)
         from icepact.maintain.inspect import plan
 
-        return plan(context, name, request)
+        return plan(context, self._full_name(table), request)
 
     def policy(self, table: str, request: Options) -> TablePolicy:
         """What holds for a table, and where each value came from; nothing is written."""
-        name = self._full_name(table)
-        spark_catalog = self._catalog_with(name)
+        spark_catalog = self._catalog_with(table)
         from icepact.maintain.inspect import resolve_policy
 
-        return resolve_policy(spark_catalog, name, request, self.policies)[1]
+        return resolve_policy(spark_catalog, self._full_name(table), request, self.policies)[1]
 
     def unmatched(self) -> Sequence[Rule]:
         """Rules of the policy file that match no table of the catalog."""

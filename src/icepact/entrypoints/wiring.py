@@ -292,11 +292,8 @@ def store_of(config: Config, catalog: Catalog) -> RecordStore:
 def spark_settings(config: Config) -> dict[str, str]:
     """What the configuration says about Spark, as Spark's own keys; and how workers of this machine are started."""
     settings = {"spark.master": config.spark.master, **config.spark.conf}
-    if settings["spark.master"].startswith("local") and not _other_python(settings):
+    # workers may run a Python that does not have this package
+    other_python = "PYSPARK_PYTHON" in os.environ or "spark.pyspark.python" in settings
+    if settings["spark.master"].startswith("local") and not other_python:
         settings.setdefault("spark.python.daemon.module", "icepact.execute.rewriters.daemon")
     return settings
-
-
-def _other_python(settings: Mapping[str, str]) -> bool:
-    """Whether workers may run a Python that does not have this package."""
-    return "PYSPARK_PYTHON" in os.environ or "spark.pyspark.python" in settings

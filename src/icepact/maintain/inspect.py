@@ -245,14 +245,11 @@ def learned_rates(
     mine = _runs_of(store, catalog, table) if mine is None else mine
     known = {run.run_id for run in mine}
     others = store.runs(catalog=catalog, limit=_RUNS_OF_OTHERS, worked_only=True)
-    runs = sorted([*mine, *(run for run in others if run.run_id not in known)], key=_age, reverse=True)
-    outcomes = [run.outcome for run in runs if run.outcome]
+    runs = [*mine, *(run for run in others if run.run_id not in known)]
+    newest_first = sorted(runs, key=lambda run: (run.started_at, run.run_id), reverse=True)
+    outcomes = [run.outcome for run in newest_first if run.outcome]
     learned = Rates.learned((one for outcome in outcomes for one in measurements(outcome)), table)
     return replace(learned, overhead=learned_overhead(outcomes, first=first))
-
-
-def _age(run: RunRecord) -> tuple[datetime, str]:
-    return run.started_at, run.run_id
 
 
 def resolve_policy(

@@ -20,16 +20,12 @@ INTERRUPTED = 130
 """Exit code of programs that Ctrl-C ended."""
 
 
-def _nothing_changed() -> str:
-    return "nothing was changed: run the same command again"
-
-
 class UnderWay:
     """Work that the first press asks to stop."""
 
     def __init__(self) -> None:
         self.pressed = False
-        self.so_far: Callable[[], str] = _nothing_changed
+        self.so_far: Callable[[], str] = lambda: "nothing was changed: run the same command again"
         """Says what has become of it up to now, and how to go on."""
         self._stop: Callable[[], None] | None = None
 

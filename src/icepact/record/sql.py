@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, Select, delete, func, insert, select, update
 
 from icepact.model.errors import RunLost, TableBusy
 from icepact.model.outcome import Outcome
@@ -158,17 +158,16 @@ class SqlStore(SqlStats):
             wanted = wanted.where(RUNS.c.status.in_(_OPEN))
         if worked_only:
             wanted = wanted.where(RUNS.c.status.not_in([*_OPEN, Status.NOTHING_TO_DO.value]))
-        wanted = wanted.order_by(RUNS.c.started_at.desc(), RUNS.c.run_id.desc()).limit(limit)
-        return [_record(row._mapping) for row in self._rows(wanted)]
+        return self._newest_first(wanted.limit(limit))
 
     def recent(self, *, catalog: str, since: datetime) -> Sequence[RunRecord]:
         """Runs that ended since a moment, or began since then and are still open."""
-        wanted = (
-            select(*_RUN_COLUMNS)
-            .where(RUNS.c.catalog == catalog, func.coalesce(RUNS.c.finished_at, RUNS.c.started_at) > since)
-            .order_by(RUNS.c.started_at.desc(), RUNS.c.run_id.desc())
-        )
-        return [_record(row._mapping) for row in self._rows(wanted)]
+        moment = func.coalesce(RUNS.c.finished_at, RUNS.c.started_at)
+        return self._newest_first(select(*_RUN_COLUMNS).where(RUNS.c.catalog == catalog, moment > since))
+
+    def _newest_first(self, wanted: Select[Any]) -> list[RunRecord]:
+        ordered = wanted.order_by(RUNS.c.started_at.desc(), RUNS.c.run_id.desc())
+        return [_record(row._mapping) for row in self._rows(ordered)]
 
     def plan(self, run_id: str) -> bytes:
         """What a run began with."""

@@ -3,6 +3,8 @@ table is left for whoever wants to try the commands."""
 
 import statistics
 import time
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -142,17 +144,10 @@ def _alternately(spark: "SparkSession", before: int, after: int) -> dict[str, fl
 
 def _histogram(say: Any, before: Sequence[int], after: Sequence[int]) -> None:
     labels = [f"< {format_size(edge * 1024)}" for edge in _EDGES] + [f">= {format_size(_EDGES[-1] * 1024)}"]
-    counts = [_counts(before), _counts(after)]
-    most = max(max(counts[0]), max(counts[1]), 1)
+    counts = [Counter(bisect_right(_EDGES, size / 1024) for size in sizes) for sizes in (before, after)]
+    most = max(1, *counts[0].values(), *counts[1].values())
     say(f"{'file size':>10}   {'before':<34} after")
     for i, label in enumerate(labels):
         if counts[0][i] or counts[1][i]:
             bars = [f"{'█' * max(1, round(24 * c[i] / most)) if c[i] else '':<24} {c[i]:>5}" for c in counts]
             say(f"{label:>10}   {bars[0]:<34} {bars[1]}")
-
-
-def _counts(sizes: Sequence[int]) -> list[int]:
-    counts = [0] * (len(_EDGES) + 1)
-    for size in sizes:
-        counts[sum(1 for edge in _EDGES if size >= edge * 1024)] += 1
-    return counts

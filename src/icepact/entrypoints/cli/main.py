@@ -426,7 +426,11 @@ def _guarded(words: list[str]) -> int:
     message, code = _carried_out(words, verbose=bool({"-v", "--verbose"} & set(words)))
     if was_pressed():  # whatever that broke: what counts is what became of the run
         message, code = f"interrupted: {so_far()}", INTERRUPTED
-    return _report_error(words, message, code) if message else code
+    if message:
+        from icepact.entrypoints.cli.render import Renderer
+
+        return Renderer(as_json="--json" in words).error(message, code)
+    return code
 
 
 def _carried_out(words: list[str], *, verbose: bool) -> tuple[str, int]:
@@ -453,12 +457,6 @@ def _carried_out(words: list[str], *, verbose: bool) -> tuple[str, int]:
 def exit_code(error: IcepactError) -> int:
     """2 if the request was refused at the door, 1 if something went wrong later."""
     return 2 if isinstance(error, BadInput) else 1
-
-
-def _report_error(words: Sequence[str], message: str, code: int) -> int:
-    from icepact.entrypoints.cli.render import Renderer
-
-    return Renderer(as_json="--json" in words).error(message, code)
 
 
 def _show(error: BaseException) -> None:
