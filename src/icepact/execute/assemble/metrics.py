@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from icepact.execute.assemble.target import LINEAGE
+from icepact.execute.assemble.target import LINEAGE, decimal_of
 from icepact.execute.parquet.footer import Chunk, Footer
 from icepact.execute.parquet.layout import (
     BOOLEAN,
@@ -34,7 +34,7 @@ from icepact.execute.parquet.layout import (
 )
 from icepact.execute.parquet.schema import Leaf
 from icepact.execute.parquet.thrift import Fields
-from icepact.execute.parquet.trust import bound_value, bounds_a_range, trusted_statistics
+from icepact.execute.parquet.trust import PACKED, bound_value, bounds_a_range, trusted_statistics
 from icepact.model.schema import every_field
 
 Value = int | float | bytes
@@ -43,7 +43,6 @@ Value = int | float | bytes
 _UNCUT = 2**31 - 1
 _TRUNCATE = re.compile(r"truncate\((\d+)\)")
 _KIND = re.compile(r"[a-z_]+")
-_DECIMAL = re.compile(r"decimal\(\d+,\s*(\d+)\)")
 _INT32, _INT64 = frozenset({INT32}), frozenset({INT64})
 _PHYSICAL_TYPES: Mapping[str, frozenset[int]] = {
     "boolean": frozenset({BOOLEAN}),
@@ -60,7 +59,6 @@ _PHYSICAL_TYPES: Mapping[str, frozenset[int]] = {
     "uuid": frozenset({FIXED}),
 }
 """Physical types by the types that have bounds; a file may be older than the promotion of its column."""
-_PACKED = {INT32: "<i", INT64: "<q", FLOAT: "<f", DOUBLE: "<d", BOOLEAN: "<?"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -238,8 +236,8 @@ def _means_its_type(kind: str, leaf: Leaf) -> bool:
         return False
     match leaf.logical:
         case ("decimal", _, scale):
-            wanted = _DECIMAL.fullmatch(kind)
-            return wanted is not None and int(wanted[1]) == scale
+            wanted = decimal_of(kind)
+            return wanted is not None and wanted[1] == scale
         case ("time" | "timestamp", _, unit):
             return unit == ("nanos" if name.endswith("_ns") else "micros")
         case ("int", _, signed):
@@ -268,7 +266,7 @@ def serialized(kind: str, physical: int, value: Value, *, zero: float) -> bytes:
         return number.to_bytes(bits // 8 + 1, "big", signed=True)
     if isinstance(value, float) and value == 0:
         value = zero
-    return struct.pack(_PACKED[physical], value)
+    return struct.pack(PACKED[physical], value)
 
 
 # -- cutting ----------------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ _ROW_ID_ENCODING = {column_name(ROW_ID): "DELTA_BINARY_PACKED"}
 
 def picks(view: InputView, group: int, encoder: Encoder, fresh: Mapping[int, Pick]) -> list[Pick]:
     """A chunk for every leaf of the target: the file's own, or one that is made up; `fresh` ones stand as they are."""
-    own = _own_lineage(view, group)
+    # for the lineage columns of the target, the file's own column if it can be copied
+    own = {i: view.lineage_column(i, group) for i in LINEAGE_IDS} if view.context.lineage else {}
     synthetic = {n: None for n, f in enumerate(view.target.fields) if n in view.absent or own.get(f["id"], 0) is None}
     extra = _synthesized(view, group, list(synthetic), encoder) if synthetic else None
     chunks: list[Pick] = []
@@ -36,13 +37,6 @@ def picks(view: InputView, group: int, encoder: Encoder, fresh: Mapping[int, Pic
             assert mine is not None  # `InputView.copyable` has seen to it
             chunks.append(Pick(view.input, group, mine))
     return chunks
-
-
-def _own_lineage(view: InputView, group: int) -> dict[int, int | None]:
-    """For the lineage columns of the target, the file's own column if it can be copied."""
-    if not view.context.lineage:
-        return {}
-    return {field_id: view.lineage_column(field_id, group) for field_id in LINEAGE_IDS}
 
 
 def _synthesized(view: InputView, group: int, columns: list[int], encoder: Encoder) -> Input:

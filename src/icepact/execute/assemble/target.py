@@ -34,32 +34,20 @@ LINEAGE = (
 )
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _FIXED = re.compile(r"fixed\[(\d+)\]")
-_PLAIN: dict[str, tuple[int, Fields]] = {
-    "boolean": (BOOLEAN, {}),
-    "int": (INT32, {}),
-    "long": (INT64, {}),
-    "float": (FLOAT, {}),
-    "double": (DOUBLE, {}),
-    "date": (INT32, {6: 6, 10: {6: {}}}),
-    "timestamp": (INT64, {10: {8: {1: False, 2: {2: {}}}}}),
-    "timestamptz": (INT64, {6: 10, 10: {8: {1: True, 2: {2: {}}}}}),
-    "string": (BYTE_ARRAY, {6: 0, 10: {1: {}}}),
-    "binary": (BYTE_ARRAY, {}),
-    "uuid": (FIXED, {2: 16, 10: {14: {}}}),
+_PLAIN: dict[str, tuple[int, Fields, pa.DataType]] = {
+    "boolean": (BOOLEAN, {}, pa.bool_()),
+    "int": (INT32, {}, pa.int32()),
+    "long": (INT64, {}, pa.int64()),
+    "float": (FLOAT, {}, pa.float32()),
+    "double": (DOUBLE, {}, pa.float64()),
+    "date": (INT32, {6: 6, 10: {6: {}}}, pa.date32()),
+    "timestamp": (INT64, {10: {8: {1: False, 2: {2: {}}}}}, pa.timestamp("us")),
+    "timestamptz": (INT64, {6: 10, 10: {8: {1: True, 2: {2: {}}}}}, pa.timestamp("us", tz="UTC")),
+    "string": (BYTE_ARRAY, {6: 0, 10: {1: {}}}, pa.string()),
+    "binary": (BYTE_ARRAY, {}, pa.binary()),
+    "uuid": (FIXED, {2: 16, 10: {14: {}}}, pa.binary(16)),
 }
-_ARROW: dict[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us"),
-    "timestamptz": pa.timestamp("us", tz="UTC"),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "uuid": pa.binary(16),
-}
+"""Types without parameters: physical type and annotation in Parquet, and the type in Arrow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +110,7 @@ def _elements(field: Mapping[str, Any]) -> Iterator[Fields]:
 
 def _primitive(kind: str) -> tuple[int, Fields]:
     if kind in _PLAIN:
-        return _PLAIN[kind]
+        return _PLAIN[kind][:2]
     if decimal := decimal_of(kind):
         precision, scale = decimal
         annotation: Fields = {6: 5, 7: scale, 8: precision, 10: {5: {1: scale, 2: precision}}}
@@ -160,8 +148,8 @@ def arrow_type(kind: Any) -> pa.DataType:
     Decimals that files hold as whole numbers are held so here, too: nothing is ever computed with them.
     """
     if isinstance(kind, str):
-        if kind in _ARROW:
-            return _ARROW[kind]
+        if kind in _PLAIN:
+            return _PLAIN[kind][2]
         if decimal := decimal_of(kind):
             return {INT32: pa.int32(), INT64: pa.int64()}.get(_primitive(kind)[0], pa.decimal128(*decimal))
         if match := _FIXED.fullmatch(kind):

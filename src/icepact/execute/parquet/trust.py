@@ -43,7 +43,8 @@ _REQUIRED = frozenset({1, 2, 3, 4, 5, 6, 7, 9})
 """Fields that every description of a column must have."""
 _LENGTHS = {BOOLEAN: 1, INT32: 4, INT64: 8}
 _FLOATS = {FLOAT: "<f", DOUBLE: "<d"}
-_PACKED = {**_FLOATS, INT32: "<i", INT64: "<q", BOOLEAN: "<?"}
+PACKED = {**_FLOATS, INT32: "<i", INT64: "<q", BOOLEAN: "<?"}
+"""How values of physical types with a width are written."""
 
 
 def old_writer(footer: Footer) -> str | None:
@@ -178,8 +179,8 @@ def _float_form(leaf: Leaf) -> str | None:
 
 def bound_value(leaf: Leaf, bound: bytes) -> int | float | bytes:
     """A bound in a form that is ordered as values of the column are."""
-    if leaf.physical in _PACKED:
-        number: int | float = struct.unpack(_PACKED[leaf.physical], bound)[0]
+    if leaf.physical in PACKED:
+        number: int | float = struct.unpack(PACKED[leaf.physical], bound)[0]
         unsigned = leaf.logical[:1] == ("int",) and leaf.logical[2] is False
         return int(number) % (1 << 8 * len(bound)) if unsigned else number
     return int.from_bytes(bound, "big", signed=True) if leaf.logical[:1] == ("decimal",) else bytes(bound)
