@@ -131,8 +131,5 @@ def _why_not_late(news: Sequence[DeleteFile], pin: ReadPoint) -> str | None:
 
 def _worst(verdicts: Iterable[Verdict]) -> Verdict:
     order = (Answer.CLEAN, Answer.ONLY_NEW_EQUALITY_DELETES, Answer.REPLAN)
-    worst = Verdict(answer=Answer.CLEAN)
-    for verdict in verdicts:
-        if order.index(verdict.answer) > order.index(worst.answer):
-            worst = verdict
-    return worst
+    clean = Verdict(answer=Answer.CLEAN)
+    return max(verdicts, key=lambda verdict: order.index(verdict.answer), default=clean)  # the first of equals
