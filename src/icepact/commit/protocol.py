@@ -8,7 +8,7 @@ the news apply to them too. Any other group is given up with its reason, and the
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -208,7 +208,8 @@ class _Committing:
             self.why = str(error)
         except StorageFull:
             _tidy(self.table, attempt, None)
-            _clear(self.table, attempt)
+            # what was written before storage was full: Iceberg does not even name it
+            delete_leftovers(self.table, attempt.recorded, lost=[attempt.commit_id])
             self.journal.refused()
             raise
         except CommitRefused:
@@ -262,11 +263,10 @@ def _tidy(table: IcebergTable, attempt: _Attempt, landed: int | None) -> None:
         _log.warning("manifests of commit %s could not be deleted: %s", attempt.commit_id, error_line(error))
 
 
-def _clear(table: IcebergTable, attempt: _Attempt) -> None:
-    """Delete what an attempt wrote before storage was full: Iceberg does not even name it. No harm if it fails."""
-    assert attempt.recorded is not None
+def delete_leftovers(table: IcebergTable, attempt: Attempt, *, lost: Collection[str]) -> None:
+    """Delete what an attempt left in the table's metadata; its id is `lost` if it never landed. No harm if it fails."""
     try:
-        delete_files(table, list(orphan_metadata(table, [attempt.recorded], lost=[attempt.commit_id])))
+        delete_files(table, list(orphan_metadata(table, [attempt], lost=lost)))
     except Exception as error:
         _log.warning("leftovers of commit %s could not be deleted: %s", attempt.commit_id, error_line(error))
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from icepact.commit.judge import Answer
 from icepact.commit.post_commit import check_after
+from icepact.commit.protocol import delete_leftovers
 from icepact.commit.reconcile import EXPIRED, Fate, cannot_land, reconcile
 from icepact.execute.checkpoint import outputs_by_group, recall, written_of
 from icepact.execute.rewriters.base import UnitResult
 from icepact.execute.rewriters.job import start_workers
-from icepact.iceberg.commit.orphan_metadata import orphan_metadata
 from icepact.iceberg.commit.run_files import delete_files, delete_run_files, missing_files, referenced, run_folder
 from icepact.iceberg.disk import folders_of, full_disk_remedy
 from icepact.iceberg.java.bridge import describe_error, error_line, to_icepact_error
@@ -215,10 +215,7 @@ def _reconcile_pending(table: IcebergTable, run: Run, store: RecordStore, *, own
 def _accept(table: IcebergTable, run: Run, store: RecordStore, attempt: Attempt, landed: CommittedBatch) -> None:
     """A commit that landed unseen is one of the run's, once it is checked."""
     check_unseen(table, store, run.plan.branch, attempt, landed)
-    try:  # whoever made it did not live to delete what it tried before
-        delete_files(table, list(orphan_metadata(table, [attempt], lost=())))
-    except Exception as error:
-        _log.warning("leftovers of commit %s could not be deleted: %s", attempt.commit_id, error_line(error))
+    delete_leftovers(table, attempt, lost=())  # whoever made it did not live to delete what it tried before
     run.accept(landed)
     status = Status.COMMITTING if run.attempt else Status.RUNNING
     store.move(run.claim, status, attempts=run.attempts, landed=run.landed)
