@@ -16,12 +16,12 @@ from icepact.execute.deletes.kinds import comparable
 def scalar_of(value: Any, kind: Any) -> pa.Scalar:
     """The value as Arrow holds it."""
     wanted = arrow_type(kind)
-    if value is None:
-        return pa.scalar(None, wanted)
     return pa.scalar(_parsed(value, kind), wanted)
 
 
 def _parsed(value: Any, kind: Any) -> Any:
+    if value is None:
+        return None
     if not isinstance(kind, str):
         return _nested(value, kind)
     if decimal_of(kind):
@@ -49,14 +49,10 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
 
 def _nested(value: Any, kind: Any) -> Any:
     if kind["type"] == "struct":
-        return {f["name"]: _parsed_or_null(value.get(str(f["id"])), f["type"]) for f in kind["fields"]}
+        return {f["name"]: _parsed(value.get(str(f["id"])), f["type"]) for f in kind["fields"]}
     if kind["type"] == "list":
-        return [_parsed_or_null(item, kind["element"]) for item in value]
+        return [_parsed(item, kind["element"]) for item in value]
     return [
-        (_parsed(key, kind["key"]), _parsed_or_null(item, kind["value"]))
+        (_parsed(key, kind["key"]), _parsed(item, kind["value"]))
         for key, item in zip(value["keys"], value["values"], strict=True)
     ]
-
-
-def _parsed_or_null(value: Any, kind: Any) -> Any:
-    return None if value is None else _parsed(value, kind)

@@ -155,7 +155,6 @@ class Input:
         tail = source.tail(min(TAIL, source.size))
         self.footer: Footer = read_footer(source.read, source.size, tail)
         self._pages: dict[tuple[int, int], Fields | None] = {}
-        self._indexes: tuple[int, bytes | memoryview] | None = None
 
     # -- indexes ------------------------------------------------------------------------------------
 
@@ -196,20 +195,19 @@ class Input:
         """Bytes of the region between the row groups and the footer, which is fetched as a whole."""
         if offset + length > self.footer.start:
             return None
-        if self._indexes is None:
-            start = min((r[0] for r in self._index_ranges), default=self.footer.start)
-            # a copy: a slice would keep all of a file in memory that is in memory as a whole
-            self._indexes = start, bytes(self.source.read(start, self.footer.start - start))
         start, data = self._indexes
         return data[offset - start : offset - start + length] if offset >= start else None
 
     @cached_property
-    def _index_ranges(self) -> list[tuple[int, int]]:
-        """Where the page indexes lie; one that claims to lie among the row groups is not listed."""
+    def _indexes(self) -> tuple[int, bytes]:
+        """Where the page indexes begin, and all bytes from there to the footer; one that claims to lie among the row
+        groups does not count."""
         chunks = [chunk for group in self.footer.row_groups for chunk in group.chunks]
         data_end = max((chunk.end for chunk in chunks), default=0)
         ranges = [r for chunk in chunks for r in (chunk.offset_index, chunk.column_index) if r is not None]
-        return [r for r in ranges if r[0] >= data_end]
+        start = min((r[0] for r in ranges if r[0] >= data_end), default=self.footer.start)
+        # a copy: a slice would keep all of a file in memory that is in memory as a whole
+        return start, bytes(self.source.read(start, self.footer.start - start))
 
     # -- may it be copied? -----------------------------------------------------------------------------
 
