@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from tests.support.java import java_array, jvm
+from tests.support.java import int_array, jvm
 from tests.support.messy import load
 from tests.support.servers.s3 import S3Server
 
@@ -114,7 +114,7 @@ class Stream:
 
     def _delete(self, java: Any, column: Column, keys: Sequence[Any], partition: str | None) -> Any:
         path, size = self._written(java, "eq", [column], [{column.id: key} for key in keys])
-        ids = java_array(self._spark, jvm(self._spark).int, [column.id])
+        ids = int_array(self._spark, [column.id])
         builder = (
             self._iceberg.FileMetadata.deleteFileBuilder(_spec(java, partition))
             .ofEqualityDeletes(ids)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from tests.support.java import java_array, jvm
+from tests.support.java import int_array, jvm
 
 
 def load(spark: SparkSession, table: str) -> Any:
@@ -64,7 +64,7 @@ def equality_delete(
         spec = next(s for s in java.specs().values() if s.isUnpartitioned())
     builder = (
         iceberg.FileMetadata.deleteFileBuilder(spec)
-        .ofEqualityDeletes(java_array(spark, jvm(spark).int, ids))
+        .ofEqualityDeletes(int_array(spark, ids))
         .withPath(path)
         .withFormat("parquet")
         .withFileSizeInBytes(Path(path).stat().st_size)

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tests.support.java import jvm
+from tests.support.java import items, jvm
 
 LINEAGE = ("_row_id", "_last_updated_sequence_number")
 
@@ -59,9 +59,9 @@ def seen(spark: SparkSession, table: str, *, branch: str | None = None, lineage:
 def data_files(spark: SparkSession, table: str, *, branch: str | None = None) -> list[str]:
     """Paths of the live data files."""
     loaded, snapshot = _loaded(spark, table, branch)
-    files, text = jvm(spark).org.apache.iceberg.ManifestFiles, jvm(spark).String
+    files, text = jvm(spark).org.apache.iceberg.ManifestFiles, jvm(spark).java.lang.String
     found: list[str] = []
-    for manifest in snapshot.dataManifests(loaded.io()) if snapshot else []:
+    for manifest in items(snapshot.dataManifests(loaded.io())) if snapshot else []:
         paths = text.join("\n", files.readPaths(manifest, loaded.io(), loaded.specs()))
         found += paths.splitlines()
     return sorted(found)
@@ -72,7 +72,7 @@ def delete_files(spark: SparkSession, table: str) -> list[str]:
     loaded, snapshot = _loaded(spark, table, None)
     files = jvm(spark).org.apache.iceberg.ManifestFiles
     found: list[str] = []
-    for manifest in snapshot.deleteManifests(loaded.io()) if snapshot else []:
+    for manifest in items(snapshot.deleteManifests(loaded.io())) if snapshot else []:
         entries = files.readDeleteManifest(manifest, loaded.io(), loaded.specs()).iterator()
         while entries.hasNext():
             found.append(str(entries.next().location()))

@@ -51,7 +51,7 @@ def create_typed(
             for number, (field, kind) in enumerate(fields, start=1)
         ],
     }
-    levels = java_array(spark, jvm(spark).String, [namespace])
+    levels = java_array(spark, jvm(spark).java.lang.String, [namespace])
     iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, "local").createTable(
         iceberg.catalog.TableIdentifier.of(iceberg.catalog.Namespace.of(levels), name),
         iceberg.SchemaParser.fromJson(json.dumps(document)),
