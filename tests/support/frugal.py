@@ -10,7 +10,8 @@ JAVA_OPTIONS = " ".join(
     [
         "-XX:TieredStopAtLevel=1",  # the second compiler would take half of the time for queries asked once
         "-XX:+UseSerialGC",
-        "-Xmn256m",  # what a query leaves behind is gone by the next; fewer collections do the same
+        "-XX:InitialRAMPercentage=4",  # what a query leaves behind is gone by the next: fewer collections do the same
+        "-XX:NewRatio=1",
         "-XX:ReservedCodeCacheSize=256m",  # with one compiler there are 48 MB, and what is thrown out is compiled again
         "-Dspark.sql.codegen.wholeStage=false",  # each query would be compiled, for a few rows
         "-Dspark.sql.codegen.factoryMode=NO_CODEGEN",

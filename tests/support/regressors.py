@@ -36,7 +36,6 @@ class Fitted:
         row = tuple(round(2 * value) / 2 for value in _row(self._table, features))
         if row not in self._known:
             self._known[row] = ExpectedGain(
-                cost=math.exp(self._said("cost", row)),
                 compression=math.exp(self._said("compression", row)),
                 lasting=math.exp(min(0.0, self._said("lasting", row))),
                 conflict=min(0.95, max(0.0, self._said("conflict", row))),
@@ -64,7 +63,6 @@ def teacher(make: Callable[[], Any]) -> Teacher:
 def _fit(outcomes: Sequence[Outcome], now: datetime, make: Callable[[], Any]) -> dict[str, Any]:
     groups = sorted(learning._groups(outcomes, now, None), key=lambda g: g.at)
     measures: dict[str, list[tuple[Any, float]]] = {
-        "cost": [(g, v) for g in groups if (v := learning._cost(g.outcome)) is not None],
         "compression": [(g, v) for g in groups if (v := learning._compression(g.outcome)) is not None],
         "lasting": [(g, v) for g, v, over in learning._lasted(groups, now) if over or v > 0],
         "conflict": [(g, float(learning._was_lost(g))) for g in groups if learning._ended(g)],

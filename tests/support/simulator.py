@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from icepact.economics.learning import learn
-from icepact.economics.lessons import ExpectedGain, Lessons
+from icepact.economics.lessons import Lessons
 from icepact.economics.speeds import CALIBRATED
 from icepact.economics.valuation import START_PRICE, Valuation
 from icepact.model.effort import Effort, Estimate
@@ -306,7 +306,8 @@ class Simulation:
             and valuation.now - candidate.partition_group.written_at < timedelta(hours=6)
         )
         lost = bool(chance.random() < (truth.conflict if busy else truth.conflict_quiet))
-        self.account.money += price_of(candidate.cost, valuation, ExpectedGain(cost=factor))
+        work = candidate.cost.seconds.likely * valuation.money_per_work_second
+        self.account.money += price_of(candidate.cost, valuation) + work * (factor - 1)
         self.account.rewrites += 1
         self.account.lost += lost
         shrunk = truth.compression[number % len(truth.compression)] * math.exp(chance.normal(0, 0.03))

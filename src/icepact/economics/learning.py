@@ -70,14 +70,13 @@ def _agreement(tables: Sequence[Evidence]) -> Evidence:
     def agreed(lessons: Iterable[Lesson]) -> Lesson:
         voices = [(one.value, one.weight / (one.weight + TOWARDS_OTHERS)) for one in lessons if one.weight]
         lesson = _middle(voices, 0.5, math.inf)
-        return lesson if lesson.significant_excess() else NOTHING
+        return lesson if lesson.significant else NOTHING
 
     def by_kind(mine: Sequence[Mapping[Key, Lesson]], kinds: Iterable[Key]) -> dict[Key, Lesson]:
         known = [kind for kind in kinds if any(kind in one for one in mine)]
         return {kind: agreed(one.get(kind, NOTHING) for one in mine) for kind in known}
 
     return Evidence(
-        cost=agreed(t.cost for t in tables),
         files=agreed(t.files for t in tables),
         compression=agreed(t.compression for t in tables),
         lasting=by_kind([t.lasting for t in tables], GainHorizon),
@@ -99,7 +98,6 @@ def _groups(outcomes: Iterable[Outcome], now: datetime, since: datetime | None) 
 def _evidence(groups: Sequence[_Group], now: datetime) -> Evidence:
     lasted = list(_lasted(groups, now))[::-1]
     return Evidence(
-        cost=_middle(_each(groups, _cost), 0.3),
         files=_middle(_each(groups, _files), 0.3),
         compression=_middle(_each(groups, _compression), 0.1, HALF_COUNT_EXACT),
         lasting=_by(lasted, lambda one: gain_horizon_of(one.group.outcome.features), _survived),
@@ -112,11 +110,6 @@ def _evidence(groups: Sequence[_Group], now: datetime) -> Evidence:
 def _each(groups: Sequence[_Group], measure: Callable[[GroupOutcome], float | None]) -> list[Measure]:
     measured = ((measure(g.outcome), g.weight) for g in groups)
     return [(value, weight) for value, weight in measured if value is not None]
-
-
-def _cost(group: GroupOutcome) -> float | None:
-    """Of every group that was worked on, committed or not."""
-    return _ratio(group.effort.seconds, group.baseline_seconds)
 
 
 def _files(group: GroupOutcome) -> float | None:

@@ -88,10 +88,10 @@ class Lesson:
             error=math.hypot(self.error * self.weight, towards.error * strength) / whole,
         )
 
-    def significant_excess(self, model: float = 0.0) -> float:
-        """By how much it exceeds what the analytic model says; 0 if that may be chance."""
-        away = self.value - model
-        return away if abs(away) > DOUBT * self.error else 0.0
+    @property
+    def significant(self) -> float:
+        """How far it is from the analytic model; 0 if that may be chance."""
+        return self.value if abs(self.value) > DOUBT * self.error else 0.0
 
 
 NOTHING = Lesson()
@@ -101,8 +101,6 @@ NOTHING = Lesson()
 class Evidence:
     """Lessons of some runs, by what they are about. Ratios are logarithms of real over predicted."""
 
-    cost: Lesson = NOTHING
-    """Seconds of work."""
     files: Lesson = NOTHING
     """Files saved."""
     compression: Lesson = NOTHING
@@ -121,8 +119,6 @@ class Evidence:
 class ExpectedGain:
     """What is expected of one rewrite, over what the analytic model says of it."""
 
-    cost: float = 1.0
-    """Factor on the predicted cost."""
     files: float = 1.0
     """Factor on the predicted gain from fewer files."""
     compression: float = 1.0
@@ -143,16 +139,12 @@ class Lessons(Document):
 
     def expect(self, features: Mapping[str, float], partition: str = "") -> ExpectedGain:
         """What to expect of a rewrite with these features."""
-        corrected = math.log(features.get("correction", 1.0))  # that much the predicted cost knows already
         # that other tables shrink is no reason to expect it of this one; that they grow is one to beware of it
         others = self.others.compression.shrunk_towards(NOTHING, TOWARDS_MODEL)
         compression = self.own.compression.shrunk_towards(others if others.value > 0 else NOTHING, EXACT)
         return ExpectedGain(
-            cost=math.exp(
-                _chain(self.own.cost, self.others.cost, Lesson(value=corrected)).significant_excess(corrected)
-            ),
-            files=math.exp(_chain(self.own.files, self.others.files).significant_excess()),
-            compression=math.exp(compression.significant_excess()),
+            files=math.exp(_chain(self.own.files, self.others.files).significant),
+            compression=math.exp(compression.significant),
             lasting=self._lasting_for(gain_horizon_of(features), partition),
             conflict=self._conflict_at(write_rate_of(features)),
         )
@@ -167,7 +159,7 @@ class Lessons(Document):
     def _conflict_at(self, kind: WriteRate) -> float:
         """Probability that a rewrite is lost."""
         conflict = _chain(self.own.conflicts.get(kind, NOTHING), self.others.conflicts.get(kind, NOTHING))
-        return max(0.0, conflict.significant_excess())
+        return max(0.0, conflict.significant)
 
     @computed_field
     @property
@@ -175,7 +167,6 @@ class Lessons(Document):
         """What to expect of a rewrite of which nothing else is known; and by what is known, where something is."""
         some = self.expect({})
         return {
-            "cost": round(some.cost, 4),
             "files": round(some.files, 4),
             "compression": round(some.compression, 4),
             "lasting": {gain_horizon.value: round(factor, 4) for gain_horizon, factor in self._lasting().items()},
@@ -190,7 +181,6 @@ class Lessons(Document):
         some = self.expect({})
         lines = [
             f"learned from {own} of this table and {others} of others",
-            f"work takes {some.cost:.2f} times what is predicted from start values",
             f"rewrites save {some.files:.2f} times the files that are predicted",
             f"rows that are encoded anew take {some.compression:.2f} times the bytes they took before",
         ]
@@ -214,5 +204,5 @@ class Lessons(Document):
 _IN_WORDS = {GainHorizon.HOURS: "some hours", GainHorizon.DAYS: "some days", GainHorizon.HORIZON: "until the horizon"}
 
 
-def _chain(own: Lesson, others: Lesson, model: Lesson = NOTHING) -> Lesson:
-    return own.shrunk_towards(others.shrunk_towards(model, TOWARDS_MODEL), TOWARDS_OTHERS)
+def _chain(own: Lesson, others: Lesson) -> Lesson:
+    return own.shrunk_towards(others.shrunk_towards(NOTHING, TOWARDS_MODEL), TOWARDS_OTHERS)

@@ -46,13 +46,9 @@ def features_of(candidate: Candidate, now: datetime, horizon: float) -> dict[str
     merged = max(1, candidate.gain.files, candidate.gain.delete_files)
     # the gain lasts until as many small files, or deletes, have come again; no longer than the horizon
     lasting = min(horizon, merged / rate) if rate else horizon
-    features = {
+    return {
         "files_per_hour": round(rate, 4),
         "lasting_hours": round(lasting, 3),
         "horizon_hours": horizon,
         "merged_files": float(merged),
     }
-    seconds, baseline = candidate.cost.seconds.likely, candidate.cost.baseline_seconds
-    if baseline and seconds:
-        features["correction"] = round(seconds / baseline, 4)
-    return features

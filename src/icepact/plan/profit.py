@@ -54,7 +54,7 @@ def profitability(candidate: Candidate, valuation: Valuation, policy: Policy) ->
     horizon = policy.horizon / 3600
     features = features_of(candidate, valuation.now, horizon)
     expected = valuation.lessons.expect(features, candidate.partition_group.name)
-    price = price_of(candidate.cost, valuation, expected)
+    price = price_of(candidate.cost, valuation)
     a_scan = saved_seconds(candidate, expected) * valuation.money_per_scan_second
     a_scan += saved_reads(candidate, expected) * valuation.money_per_read
     an_hour = a_scan * policy.scans_per_day / 24
@@ -88,18 +88,17 @@ def saved_reads(candidate: Candidate, expected: ExpectedGain) -> float:
     return READS_PER_FILE * (candidate.gain.files + candidate.gain.delete_files) * expected.files
 
 
-def price_of(cost: Cost, valuation: Valuation, expected: ExpectedGain) -> float:
-    """What work costs: the money that is predicted, or its seconds at a start price; lessons are about the seconds."""
-    work = cost.seconds.likely * valuation.money_per_work_second
-    return max(0.0, (cost.money.likely or work) + work * (expected.cost - 1))
+def price_of(cost: Cost, valuation: Valuation) -> float:
+    """What work costs: the money that is predicted, or its seconds at a start price."""
+    return cost.money.likely or cost.seconds.likely * valuation.money_per_work_second
 
 
 def _again(candidate: Candidate, valuation: Valuation, policy: Policy, expected: ExpectedGain) -> float:
     """What it costs to rewrite the output once more with files that come later; nothing if it is large enough."""
     if candidate.bytes * expected.compression >= candidate.outputs * policy.min_file_size:
         return 0.0
-    price = price_of(candidate.cost, valuation, expected)
-    work = candidate.cost.seconds.likely * valuation.money_per_work_second * expected.cost
+    price = price_of(candidate.cost, valuation)
+    work = candidate.cost.seconds.likely * valuation.money_per_work_second
     return price if policy.method is MethodOption.SPARK else price - work * (1 - COPIED_AGAIN)
 
 
@@ -139,8 +138,6 @@ def _why(expected: ExpectedGain, files_per_hour: float = 0.0) -> str:
         reasons.append(f"{expected.conflict:.0%} of such rewrites are lost to other commits")
     if expected.compression >= 1.05:
         reasons.append(f"rewriting makes rows {expected.compression - 1:.0%} larger")
-    if expected.cost >= 1.2:
-        reasons.append(f"work takes {expected.cost:.1f} times what is predicted")
     return f" ({'; '.join(reasons)})" if reasons else ""
 
 

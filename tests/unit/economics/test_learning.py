@@ -56,11 +56,6 @@ def runs(count: int, table: str = "db.events", *, first: float = 0.0, every: flo
     ]
 
 
-def took(seconds: float) -> Effort:
-    """So many seconds of work."""
-    return Effort(seconds=seconds)
-
-
 def learned(outcomes: list[Outcome], table: str = "db.events", **given: Any) -> Lessons:
     """At the end of the month."""
     return learn(outcomes, table, now=LATER, **given)
@@ -78,14 +73,13 @@ def test_what_went_as_predicted_changes_nothing() -> None:
     """The twentieth file of each rewrite is the output of the one before."""
     found = learned(runs(30))
     expected = found.expect(FEATURES, "day=d1")
-    assert (expected.cost, expected.files, expected.compression, expected.conflict) == (1, 1, 1, 0)
+    assert (expected.files, expected.compression, expected.conflict) == (1, 1, 0)
     assert expected.lasting == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
     ("told", "name", "value"),
     [
-        ({"effort": took(30.0)}, "cost", 3.0),
         ({"output_files": 10}, "files", 10 / 19),
         ({"bytes_out": 500}, "compression", 0.5),
         ({"bytes_out": 750, "effort": Effort(seconds=10.0, copied_bytes=500)}, "compression", 0.5),
@@ -101,16 +95,14 @@ def test_ratios_are_learned(told: dict[str, Any], name: str, value: float) -> No
 
 
 def test_one_odd_run_teaches_nothing() -> None:
-    odd = learned([*runs(10), *runs(1, first=100, effort=took(400.0), bytes_out=20), *runs(9, first=110)]).expect(
-        FEATURES
-    )
-    assert (odd.cost, odd.compression) == (1.0, 1.0)
+    odd = learned([*runs(10), *runs(1, first=100, output_files=19, bytes_out=20), *runs(9, first=110)]).expect(FEATURES)
+    assert (odd.files, odd.compression) == (1.0, 1.0)
 
 
 def test_a_change_is_noticed() -> None:
-    changed = learned([*runs(40), *runs(12, first=500, bytes_out=500, effort=took(30.0))]).expect(FEATURES)
+    changed = learned([*runs(40), *runs(12, first=500, bytes_out=500, output_files=10)]).expect(FEATURES)
     assert changed.compression < 0.6
-    assert changed.cost > 2
+    assert changed.files < 0.65
 
 
 def test_conflicts_are_learned_where_it_is_hot_and_failures_are_none() -> None:
@@ -147,26 +139,27 @@ def test_that_a_gain_lasts_still_is_no_news_of_its_end() -> None:
 
 
 def test_tables_teach_each_other_what_they_agree_about() -> None:
-    agreed = [run for n in range(6) for run in runs(10, f"db.t{n}", effort=took(30.0))]
-    assert learned(agreed).expect({}).cost > 2
-    differ = [run for n in range(6) for run in runs(10, f"db.t{n}", effort=took(30.0 if n % 2 else 10 / 3))]
-    assert learned(differ).expect({}).cost == 1.0
-    assert learned(differ, "db.t1").expect({}).cost > 1.8
+    fewer, more = {"output_files": 10}, {"predicted_files": 10}
+    agreed = [run for n in range(6) for run in runs(10, f"db.t{n}", **fewer)]
+    assert learned(agreed).expect({}).files < 0.65
+    differ = [run for n in range(6) for run in runs(10, f"db.t{n}", **(fewer if n % 2 else more))]
+    assert learned(differ).expect({}).files == 1.0
+    assert learned(differ, "db.t1").expect({}).files < 0.7
 
 
 def test_what_was_before_is_forgotten() -> None:
-    slow = runs(30, effort=took(30.0))
-    assert learned(slow, since=LATER) == Lessons()
-    assert learned(slow, since=NOON) == learned(slow)
+    denser = runs(30, bytes_out=500)
+    assert learned(denser, since=LATER) == Lessons()
+    assert learned(denser, since=NOON) == learned(denser)
 
 
 def test_old_documents_teach_what_they_can() -> None:
     """From before features and predicted files were told."""
     new = {"features", "predicted_files", "copied_bytes"}
-    documents = [run.to_dict() for run in runs(20, effort=took(30.0))]
+    documents = [run.to_dict() for run in runs(20, bytes_out=500)]
     for document in documents:
         document["groups"] = [{k: v for k, v in told.items() if k not in new} for told in document["groups"]]
-    assert learned([Outcome.from_json(json.dumps(document)) for document in documents]).expect({}).cost > 2
+    assert learned([Outcome.from_json(json.dumps(document)) for document in documents]).expect({}).compression < 0.6
 
 
 @given(
@@ -199,7 +192,7 @@ def test_lessons_do_not_depend_on_the_order_and_are_never_absurd(
         expected = found.expect({**FEATURES, "files_per_hour": rate}, "a")
         assert 0 <= expected.conflict < 1
         assert 0 < expected.lasting <= 1
-        assert all(0.01 < value < 100 for value in (expected.cost, expected.files, expected.compression))
+        assert all(0.01 < value < 100 for value in (expected.files, expected.compression))
     assert found.explain()
 
 
@@ -207,14 +200,14 @@ def test_lessons_come_from_the_store_and_can_be_forgotten() -> None:
     clock = [LATER]
     store = SqlStore.in_memory(clock=lambda: clock[0])
     for n in range(6):
-        outcome = run_outcome(f"r{n}", groups=(group(effort=took(40.0)),))
+        outcome = run_outcome(f"r{n}", groups=(group(output_files=10),))
         store.finish(store.begin(run_record(f"r{n}", started_at=NOON + timedelta(hours=n))), outcome)
     found = lessons_of(store, "local", "db.events", LATER)
     assert (found.own.groups, found.others.groups) == (6, 0)
-    assert "work takes 2.02 times what is predicted" in found.explain()
+    assert "rewrites save 0.72 times the files that are predicted" in found.explain()
     assert found.explain().splitlines()[-1] == "of rewrites in steady partitions 0% are lost to other commits"
     told = found.to_dict()["expected"]
-    assert (told["cost"], told["conflict"], list(told["lasting"])) == (2.0189, {"steady": 0.0}, ["hours"])
+    assert (told["files"], told["conflict"], list(told["lasting"])) == (0.7223, {"steady": 0.0}, ["hours"])
     assert lessons_of(store, "local", "db.other", LATER).others.groups == 6
     store.forget_lessons("local", "db.events")
     assert lessons_of(store, "local", "db.events", LATER) == Lessons()

@@ -10,20 +10,20 @@ from icepact.entrypoints.cli.flags import hoist
 from icepact.entrypoints.cli.main import _guarded
 from icepact.record.sql import SqlStore
 from tests.support.records import NOON, run_outcome, run_record
-from tests.unit.economics.test_learning import group, took
+from tests.unit.economics.test_learning import group
 
 ELSEWHERE = ["--catalog", "prod", "--catalog-type", "rest", "--catalog-uri", "http://catalog.example"]
 
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the record of six runs that took four times as long as predicted."""
+    """A folder with the record of six runs that saved half of the files that were predicted."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ICEPACT_STATE", str(tmp_path))
     store = SqlStore.in_file(tmp_path / "icepact.db")
     for n in range(6):
         record = run_record(f"r{n}", catalog="prod", started_at=NOON + timedelta(hours=n))
-        store.finish(store.begin(record), run_outcome(f"r{n}", groups=(group(effort=took(40.0)),)))
+        store.finish(store.begin(record), run_outcome(f"r{n}", groups=(group(output_files=10),)))
     store.close()
     return tmp_path
 
@@ -37,7 +37,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_what_was_learned_is_shown_and_forgotten(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = said(capsys, "db.events", "--learned").splitlines()
     assert first[0] == "learned from 6 file groups of this table and 0 file groups of others"
-    assert first[1].startswith("work takes ")
+    assert first[1].startswith("rewrites save ")
     document = json.loads(said(capsys, "db.events", "--learned", "--json"))
     assert (document["table"], document["own"]["groups"]) == ("db.events", 6)
     assert said(capsys, "db.events", "--learned", "--reset") == "what was learned about db.events is forgotten\n"

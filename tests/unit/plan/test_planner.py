@@ -52,7 +52,6 @@ def test_a_step_says_all_there_is_to_know() -> None:
             "lasting_hours": 168.0,
             "horizon_hours": 168.0,
             "merged_files": 5.0,
-            "correction": 1.0,
         },
         "reason": "6 files below 384 MB",
         "input_files": 6,
