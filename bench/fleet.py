@@ -84,7 +84,6 @@ def _decision(name: str, facts: Facts, luck: random.Random) -> Decision:
         gain=Gain(files=10, scan_seconds=luck.random()),
         cost=Cost(
             seconds=Estimate(likely=seconds),
-            baseline_seconds=seconds,
             requests=100,
             money=Estimate(likely=luck.random() / 50),
         ),

@@ -145,7 +145,7 @@ class Workshop:
         java = java_table.java
         schema, location = java_table.table.schema(), local(str(java_table.table.location()))
         ids = [int(schema.findField(name).fieldId()) for name in ("l_orderkey", "l_linenumber")]
-        array = java.gateway.new_array(java.jvm.int, 2)
+        array = java.gateway.new_array(java.gateway.jvm.int, 2)
         array[0], array[1] = ids
         chosen = np.random.default_rng(1).choice(pile.files * pile.rows, keys, replace=False)
         delta = java_table.table.newRowDelta()

@@ -310,7 +310,7 @@ class World:
                     units=tuple(Unit(files=(f,)) for f in files) if split else (Unit(files=files),),
                     method=Method.SPARK,
                     method_reason="",
-                    cost=Cost(seconds=Estimate(likely=1.0), baseline_seconds=1.0),
+                    cost=Cost(seconds=Estimate(likely=1.0)),
                     reason="",
                     predicted_files=1,
                     predicted_bytes=1,

@@ -65,7 +65,7 @@ def _fit(outcomes: Sequence[Outcome], now: datetime, make: Callable[[], Any]) ->
     measures: dict[str, list[tuple[Any, float]]] = {
         "compression": [(g, v) for g in groups if (v := learning._compression(g.outcome)) is not None],
         "lasting": [(g, v) for g, v, over in learning._lasted(groups, now) if over or v > 0],
-        "conflict": [(g, float(learning._was_lost(g))) for g in groups if learning._ended(g)],
+        "conflict": [(g, float(learning._was_lost(g))) for g in groups if g.outcome.committed or learning._was_lost(g)],
     }
     models = {}
     for name, some in measures.items():

@@ -325,8 +325,7 @@ class Simulation:
             rows_out=0 if lost else candidate.bytes,
             bytes_in=candidate.bytes,
             bytes_out=0 if lost else int(made),
-            effort=Effort(seconds=candidate.cost.baseline_seconds * factor, copied_bytes=candidate.cost.copied_bytes),
-            baseline_seconds=candidate.cost.baseline_seconds,
+            effort=Effort(seconds=candidate.cost.seconds.likely * factor, copied_bytes=candidate.cost.copied_bytes),
             features=features_of(candidate, valuation.now, policy.horizon / 3600),
         )
         if not lost:
@@ -380,7 +379,6 @@ def _candidate(partition_group: PartitionGroup, partition: Partition, selection:
         gain=make_gain(files=files - outputs, row_groups=files - outputs, delete_files=0, delete_records=0),
         cost=Cost(
             seconds=Estimate(likely=seconds),
-            baseline_seconds=seconds,
             copied_bytes=copied,
             encoded_bytes=size - copied,
             money=Estimate(likely=seconds * START_PRICE + files * PER_FILE + size * PER_BYTE),

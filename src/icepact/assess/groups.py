@@ -9,7 +9,7 @@ from pydantic_core import from_json
 
 from icepact.assess.facts import facts_of
 from icepact.assess.inspection import LastCompacted
-from icepact.model.files import PartitionKey, SpecField
+from icepact.model.files import PartitionKey
 from icepact.model.health import PartitionGroup
 from icepact.model.plan import OLD_SPECS
 from icepact.model.policy import Policy
@@ -187,14 +187,11 @@ def _times(pin: PinnedSnapshot, keys: Sequence[PartitionKey], column: str | None
             number
             for number, field in enumerate(spec.fields)
             if (field.source == column and (field.transform in _TIMES or field.transform == "identity"))
-            or (column is None and (field.transform in _TIMES or _is_time(field, types)))
+            or (column is None and field.transform in _TIMES)
+            or (column is None and field.transform == "identity" and types.get(field.source) in _TYPES)
         ]
         at[spec_id] = over_time[0] if over_time else None
     return [
         None if (field := at[spec_id]) is None else "null" if partition[field] is None else partition[field]
         for spec_id, partition in keys
     ]
-
-
-def _is_time(field: SpecField, types: Mapping[str, Any]) -> bool:
-    return field.transform == "identity" and types.get(field.source) in _TYPES

@@ -97,12 +97,13 @@ def _groups(outcomes: Iterable[Outcome], now: datetime, since: datetime | None) 
 
 def _evidence(groups: Sequence[_Group], now: datetime) -> Evidence:
     lasted = list(_lasted(groups, now))[::-1]
+    ended = [g for g in groups if g.outcome.committed or _was_lost(g)]
     return Evidence(
         files=_middle(_each(groups, _files), 0.3),
         compression=_middle(_each(groups, _compression), 0.1, HALF_COUNT_EXACT),
         lasting=_by(lasted, lambda one: gain_horizon_of(one.group.outcome.features), _survived),
         lasting_in=_by(lasted, lambda one: one.group.outcome.partition, _survived),
-        conflicts=_by([g for g in groups if _ended(g)], lambda g: write_rate_of(g.outcome.features), _share),
+        conflicts=_by(ended, lambda g: write_rate_of(g.outcome.features), _share),
         groups=len(groups),
     )
 
@@ -168,11 +169,6 @@ def _lasted(groups: Sequence[_Group], now: datetime) -> Iterator[_Lasted]:
 
 def _hours(begin: datetime, end: datetime) -> float:
     return (end - begin).total_seconds() / 3600
-
-
-def _ended(group: _Group) -> bool:
-    """Whether a group tells about conflicts: it was committed, or lost to somebody."""
-    return group.outcome.committed or _was_lost(group)
 
 
 def _was_lost(group: _Group) -> bool:

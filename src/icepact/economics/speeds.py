@@ -153,15 +153,6 @@ class Rates:
         """How long it takes."""
         return self.methods[method].belief.predict(CALIBRATED[method].parts(workload))
 
-    @staticmethod
-    def baseline(method: Method, workload: Workload) -> float:
-        """The seconds that the calibration alone tells."""
-        return sum(CALIBRATED[method].parts(workload))
-
-    def ratio(self, method: Method) -> float:
-        """How large outputs are, next to inputs that are encoded anew."""
-        return self.methods[method].ratio
-
     def requests(self, method: Method, *, files: int, outputs: int) -> tuple[int, int]:
         """Requests that read, and that write."""
         known = self.methods[method]

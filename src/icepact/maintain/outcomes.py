@@ -136,7 +136,6 @@ def _group_outcome(run: Run, step: RewriteFiles, *, committed: bool, why: str = 
         predicted_gain=step.gain.scan_seconds,
         features=step.features,
         predicted_seconds=cost.seconds,
-        baseline_seconds=cost.baseline_seconds,
         planned_copied_bytes=cost.copied_bytes,
         planned_encoded_bytes=cost.encoded_bytes,
         predicted_money=cost.money.likely,

@@ -41,8 +41,6 @@ class GroupOutcome(Document):
     features: Mapping[str, float] = field(default_factory=dict)
     """What was known about the partition group when this was planned."""
     predicted_seconds: FlatEstimate = NO_ESTIMATE
-    baseline_seconds: float = 0.0
-    """Predicted from the start values alone."""
     planned_copied_bytes: int = 0
     planned_encoded_bytes: int = 0
     """Bytes of inputs, as the plan took them to be copied or encoded: what seconds were predicted from."""

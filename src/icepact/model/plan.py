@@ -42,14 +42,13 @@ class Unit:
         return self.bytes if self.predicted is None else self.predicted
 
 
+@with_config(ConfigDict(extra="ignore"))  # predictions that other versions made besides are nothing to go by
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cost(Document, Additive):
     """What a method is predicted to take for a group."""
 
     seconds: FlatEstimate = NO_ESTIMATE
     """Of work on one core, corrected by what earlier runs took."""
-    baseline_seconds: float = 0.0
-    """The same without corrections."""
     copied_bytes: int = 0
     encoded_bytes: int = 0
     requests: int = 0

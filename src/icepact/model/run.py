@@ -80,8 +80,7 @@ class CommittedBatch:
     delete_files_removed: int = 0
 
 
-def _snapshots(commits: Iterable[CommittedBatch]) -> list[int]:
-    return [commit.snapshot_id for commit in commits]
+_BY_SNAPSHOT = PlainSerializer(lambda commits: [commit.snapshot_id for commit in commits], return_type=list[int])
 
 
 def groups_of(commits: Iterable[CommittedBatch | Attempt]) -> frozenset[str]:
@@ -110,7 +109,7 @@ class RunRecord(Document):
     """How often the run changed hands; what an earlier owner says is not listened to."""
     attempts: Annotated[Sequence[Attempt], HIDDEN] = ()
     """Commits that are under way, or whose end is not known: that of whoever works on the run now comes last."""
-    landed: Annotated[Sequence[CommittedBatch], PlainSerializer(_snapshots), key("snapshots")] = ()
+    landed: Annotated[Sequence[CommittedBatch], _BY_SNAPSHOT, key("snapshots")] = ()
     """Commits that are part of the table."""
     cancel_asked: Annotated[bool, HIDDEN] = False
     swept_at: Annotated[datetime | None, HIDDEN] = None

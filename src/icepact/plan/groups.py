@@ -14,7 +14,7 @@ import numpy as np
 from icepact.economics.speeds import Rates, Workload
 from icepact.model.files import is_odd
 from icepact.model.health import PartitionGroup
-from icepact.model.methods import METHODS, Method
+from icepact.model.methods import METHODS
 from icepact.model.plan import Cost, Gain
 from icepact.model.policy import Policy
 from icepact.model.prices import Prices
@@ -65,7 +65,7 @@ class Grouping:
         self._rates = rates
         self._prices = prices
         self._own = list(pin.own_sequence_numbers)
-        self._learned = any(rates.ratio(method) != 1.0 for method in Method)
+        self._learned = any(known.ratio != 1.0 for known in rates.methods.values())
         self._against = {regroup: why_not_assembled(pin, regroup=regroup) for regroup in (False, True)}
 
     def groups(self, partition_group: PartitionGroup, selection: Selection, files: FileColumns) -> list[Group]:
@@ -149,7 +149,7 @@ class Grouping:
         if not self._learned:
             return 1.0, files.size
         method = self._chosen(partition_group, files, taken, copied, units=1).method
-        ratio = trusted_ratio(self._rates.ratio(method), self._policy)
+        ratio = trusted_ratio(self._rates.methods[method].ratio, self._policy)
         if ratio == 1.0:
             return 1.0, files.size
         kept = copied if METHODS[method].copies else np.zeros_like(copied)

@@ -68,7 +68,6 @@ def cost_of(method: Method, workload: Workload, rates: Rates, prices: Prices, *,
     asked, kept = prices.requests(reads=reads, writes=writes), prices.storage(copied + encoded)
     return Cost(
         seconds=work.rounded(3),
-        baseline_seconds=round(rates.baseline(method, workload), 3),
         copied_bytes=copied,
         encoded_bytes=encoded,
         requests=reads + writes,

@@ -44,10 +44,6 @@ def parse_duration(value: str) -> timedelta:
     return timedelta(**{_TIME_UNITS[match[2].lower()]: float(match[1])})
 
 
-def _optional_size(value: Any) -> Any:
-    return None if value is None else parse_size(value)
-
-
 def _optional_seconds(value: Any) -> Any:
     if value is None:
         return None
@@ -73,7 +69,7 @@ def _weights(value: Any) -> Any:
     return weights
 
 
-OptionalSize = Annotated[int | None, BeforeValidator(_optional_size)]
+OptionalSize = Annotated[int | None, BeforeValidator(lambda size: None if size is None else parse_size(size))]
 """A pydantic field that accepts sizes as people write them, or nothing; it holds bytes."""
 OptionalSeconds = Annotated[float | None, BeforeValidator(_optional_seconds)]
 """A pydantic field that accepts lengths of time as people write them, or nothing; it holds seconds."""

@@ -132,7 +132,8 @@ class Database:
         try:
             self._prepare()
         except OperationalError as error:
-            return not _cannot_write(str(error.orig))
+            why = str(error.orig)  # SQLite writes even to read
+            return not is_full(why) and not any(word in why.lower() for word in _CANNOT_WRITE)
         except (OSError, SQLAlchemyError, ImportError):
             return True  # whoever uses it will see
         return True
@@ -206,11 +207,6 @@ class Database:
             if isinstance(error, ImportError):
                 hint = "pip install 'icepact[postgres]'"
             raise BadInput(f"the run history {where} cannot be used ({why}): {hint}") from None
-
-
-def _cannot_write(why: str) -> bool:
-    """Whether SQLite could not write what it needs for reading."""
-    return is_full(why) or any(word in why.lower() for word in _CANNOT_WRITE)
 
 
 def _has_no_room(folder: Path) -> bool:

@@ -37,7 +37,6 @@ def group(**told: Any) -> GroupOutcome:
         "bytes_in": 1000,
         "bytes_out": 1000,
         "effort": Effort(seconds=10.0),
-        "baseline_seconds": 10.0,
         "features": {
             "files_per_hour": 2.0,
             "lasting_hours": 9.5,

@@ -191,8 +191,8 @@ def test_a_plan_and_checkpoints_of_an_earlier_version_are_still_understood() -> 
     for step in told["steps"]:
         del step["predicted_rows"]
         step["units"] = [{"files": unit["files"]} for unit in step["units"]]
-        old = ("seconds", "baseline_seconds", "copied_bytes", "encoded_bytes", "requests")
-        step["cost"] = {name: step["cost"][name] for name in old}
+        old = ("seconds", "copied_bytes", "encoded_bytes", "requests")
+        step["cost"] = {"baseline_seconds": 1.0, **{name: step["cost"][name] for name in old}}
     again = Plan.from_json(json.dumps(told).encode())
     assert again.prices == S3
     [step] = again.steps

@@ -46,7 +46,6 @@ def group(name: str, *units: Unit, gain: float = 1.0, seconds: float = 1.0, mone
         method_reason="",
         cost=Cost(
             seconds=Estimate(likely=seconds),
-            baseline_seconds=seconds,
             encoded_bytes=size,
             requests=10,
             money=Estimate(likely=money),

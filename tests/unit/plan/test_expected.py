@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from icepact.economics.speeds import Measurement, MethodRates, Rates, Workload
+from icepact.economics.speeds import CALIBRATED, Measurement, MethodRates, Rates, Workload
 from icepact.execute.rewriters.base import largest_output
 from icepact.model.files import DataFile, DeleteKind
 from icepact.model.methods import Method
@@ -169,18 +169,19 @@ def test_after_three_runs_files_are_foreseen_exactly_and_bytes_within_a_tenth(se
             assert sum(written) == pytest.approx(step.predicted_bytes, rel=0.1)
             full = sorted(written)[1:]
             assert all(size <= 1.2 * policy.target_file_size for size in full)
+        workload = Workload(
+            units=len(step.units),
+            files=len(step.files),
+            copied=step.cost.copied_bytes,
+            encoded=step.cost.encoded_bytes,
+        )
         known.append(
             Measurement(
                 table="db.events",
                 run=f"r{day}",
                 method=step.method,
-                workload=Workload(
-                    units=len(step.units),
-                    files=len(step.files),
-                    copied=step.cost.copied_bytes,
-                    encoded=step.cost.encoded_bytes,
-                ),
-                seconds=step.cost.baseline_seconds,
+                workload=workload,
+                seconds=sum(CALIBRATED[step.method].parts(workload)),
                 bytes_out=sum(written),
                 kept=1.0,
                 outputs=len(written),

@@ -65,7 +65,6 @@ def test_a_step_says_all_there_is_to_know() -> None:
     cost = {k: v for k, v in step.cost.to_dict().items() if "money" not in k and not k.endswith(("_low", "_high"))}
     assert cost == {
         "seconds": 0.207,
-        "baseline_seconds": 0.207,
         "copied_bytes": 0,
         "encoded_bytes": 6 * MB,
         "requests": 13,

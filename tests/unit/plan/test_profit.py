@@ -48,7 +48,6 @@ def candidate(
         gain=make_gain(files=files - 1, row_groups=files - 1, delete_files=0, delete_records=0),
         cost=Cost(
             seconds=Estimate(likely=seconds),
-            baseline_seconds=seconds,
             copied_bytes=0,
             encoded_bytes=size,
             requests=0,

@@ -38,7 +38,8 @@ def fitted(columns: Sequence[Column], console: Console) -> Fitted:
     kept = list(columns)
 
     def drop(least: int, names: int | None) -> None:
-        while _width(plain_table(kept, names), console) > console.width:
+        anything = console.options.update_width(_UNLIMITED)
+        while Measurement.get(console, anything, plain_table(kept, names)).maximum > console.width:
             last = max(kept, key=lambda column: column.rank)
             if last.rank < least:
                 break
@@ -59,7 +60,3 @@ def plain_table(columns: Sequence[Column], names: int | None = None) -> Table:
     for row in zip(*(column.cells for column in columns), strict=True):
         table.add_row(*row)
     return table
-
-
-def _width(table: Table, console: Console) -> int:
-    return Measurement.get(console, console.options.update_width(_UNLIMITED), table).maximum

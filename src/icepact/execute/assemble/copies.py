@@ -114,7 +114,8 @@ def _merged(ranges: Iterator[CopiedRange], longest: int) -> Iterator[CopiedRange
     """Ranges with their neighbours, up to a length; what follows in the output must follow in the source."""
     last: CopiedRange | None = None
     for copied in ranges:
-        if last is not None and _follows(last, copied) and last.size + copied.size <= longest:
+        following = last and (last.path, last.start + last.size, last.at + last.size)
+        if last and following == (copied.path, copied.start, copied.at) and last.size + copied.size <= longest:
             last = last._replace(size=last.size + copied.size)
         else:
             if last is not None:
@@ -122,10 +123,6 @@ def _merged(ranges: Iterator[CopiedRange], longest: int) -> Iterator[CopiedRange
             last = copied
     if last is not None:
         yield last
-
-
-def _follows(one: CopiedRange, other: CopiedRange) -> bool:
-    return (one.path, one.start + one.size, one.at + one.size) == (other.path, other.start, other.at)
 
 
 # -- comparing --------------------------------------------------------------------------------------

@@ -214,8 +214,9 @@ def _bounds(
         return None, None
     lowest = min(bound_value(leaf, one[6]) for one, _ in full)
     highest = max(bound_value(leaf, one[5]) for one, _ in full)
-    if isinstance(lowest, bytes) and isinstance(highest, bytes) and _disputed(column.type, lowest, highest):
-        return None, None
+    match lowest, highest:
+        case bytes(low), bytes(high) if column.type == "uuid" and not bounds_a_range(low, high):
+            return None, None
     try:
         return (
             cut_lower(column.type, serialized(column.type, leaf.physical, lowest, zero=-0.0), column.mode.bound_length),
@@ -223,10 +224,6 @@ def _bounds(
         )
     except UnicodeDecodeError:
         return None, None
-
-
-def _disputed(kind: str, lowest: bytes, highest: bytes) -> bool:
-    return kind == "uuid" and not bounds_a_range(lowest, highest)
 
 
 def _means_its_type(kind: str, leaf: Leaf) -> bool:

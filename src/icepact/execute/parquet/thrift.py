@@ -136,7 +136,7 @@ class _ThriftReader:
         if wire == LIST:
             return self.list(inside, owner)
         if wire == I8:
-            return _signed(self.byte())
+            return int.from_bytes([self.byte()], signed=True)
         if wire == DOUBLE:
             return self.double()
         raise Damaged(f"there is no type {wire}")
@@ -223,10 +223,6 @@ class _ThriftReader:
         for _ in range(size):
             self.skip_element(kinds >> 4, depth + 1)
             self.skip_element(kinds & 0x0F, depth + 1)
-
-
-def _signed(byte: int) -> int:
-    return byte - 256 if byte > 127 else byte
 
 
 def write_struct(fields: Fields, table: Table) -> bytes:
