@@ -12,9 +12,13 @@ from tests.support.frugal import JAVA_OPTIONS
 _GIVEN = os.environ.get("JDK_JAVA_OPTIONS", "")
 if JAVA_OPTIONS not in _GIVEN:  # workers of xdist have them from whoever started them
     os.environ["JDK_JAVA_OPTIONS"] = f"{JAVA_OPTIONS} {_GIVEN}".strip()
+_SHARING = ("acceptance", "servers")
+"""Folders of which one worker has all tests: one warehouse, one server of each kind."""
+_ALONE = ("test_docs", "test_wheel")
+"""Files there that share nothing."""
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(
-    "fast", derandomize=True, database=None, deadline=None, max_examples=25, suppress_health_check=_SLOW
+    "fast", derandomize=True, database=None, deadline=None, max_examples=15, suppress_health_check=_SLOW
 )
 settings.register_profile("thorough", parent=settings.get_profile("fast"), max_examples=100)
 settings.register_profile("explore", parent=settings.get_profile("fast"), derandomize=False, max_examples=3000)
@@ -23,6 +27,15 @@ settings.load_profile(PROFILE)
 if PROFILE != "explore":
     # Values that stand in whatever modules are loaded would be tried, too: others, each time files are shared out anew.
     providers._get_local_constants = lambda: providers._local_constants
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that share what takes long to start stay together, and so do those of a file."""
+    for item in items:
+        folder = item.path.parent.name
+        together = folder in _SHARING and item.path.stem not in _ALONE
+        item.add_marker(pytest.mark.xdist_group(folder if together else item.nodeid.split("::")[0]))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -33,7 +33,7 @@ def disk() -> Iterator[Disk]:
         yield found
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", [pytest.param(0, marks=pytest.mark.matrix), 1])
 def test_a_store_that_fails(shore: Shore, number: int) -> None:
     """At the rates of the long form, where nearly all runs are committed."""
     entry = shore.storage_trial(number, seed=7)

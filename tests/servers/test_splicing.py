@@ -24,8 +24,8 @@ from tests.support.servers.trial import configuration
 from tests.support.tables import create
 
 FILES = 12
-ROWS = 180_000
-"""Of a file: each has 64 bytes that do not compress, so that it has more than ten megabytes in one row group."""
+ROWS = 11_250
+"""Of a file: each has a kilobyte that does not compress, so that it has more than ten megabytes in one row group."""
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -41,7 +41,8 @@ def test_the_store_copies(rest_catalog: RestCatalog, table: str, tmp_path: Path,
         spark.conf.set(f"spark.sql.codegen.{key}", value)  # it pays off for millions of rows
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {table.split('.')[0]}")
     create(spark, table, "id bigint, noise binary", version=version)
-    rows = spark.range(0, FILES * ROWS, 1, FILES).selectExpr("id", "unhex(sha2(string(id), 512)) AS noise")
+    noise = "unhex(array_join(transform(sequence(1, 16), n -> sha2(concat(id, '-', n), 512)), ''))"
+    rows = spark.range(0, FILES * ROWS, 1, FILES).selectExpr("id", f"{noise} AS noise")
     rows.writeTo(table).append()
 
     outcome = keeps_rows(compactor, table, lineage=version == 3)

@@ -22,9 +22,7 @@ from tests.support.tables import create
 def fill(spark: SparkSession, table: str, files: int, rows: int = 50) -> None:
     """So many small files."""
     create(spark, table, "id bigint, day int", "day")
-    for batch in range(files):
-        frame = spark.range(batch * rows, (batch + 1) * rows, 1, 1).selectExpr("id", "cast(0 as int) AS day")
-        frame.writeTo(table).append()
+    spark.range(0, files * rows, 1, files).selectExpr("id", "cast(0 as int) AS day").writeTo(table).append()
 
 
 @pytest.fixture

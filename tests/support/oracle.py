@@ -4,6 +4,8 @@ A whole row is one JSON text per row with nulls spelled out and maps as sorted e
 the sum of the hashes and the count do not depend on the order of rows, but on their multiplicity.
 """
 
+import json
+from functools import cache
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -45,7 +47,15 @@ def fingerprint(frame: DataFrame) -> tuple[int, Any]:
 
 def hashed(frame: DataFrame) -> Column:
     """The hash of a whole row."""
-    columns = [_comparable(F.col(f"`{f.name.replace('`', '``')}`"), f.dataType) for f in frame.schema.fields]
+    return _hashed(frame.sparkSession.sparkContext._gateway, frame.schema.json())
+
+
+@cache
+def _hashed(java: Any, schema: str) -> Column:
+    """Hundreds of calls of Java, for the same few schemas again and again."""
+    del java  # whose column it is
+    fields = T.StructType.fromJson(json.loads(schema)).fields
+    columns = [_comparable(F.col(f"`{f.name.replace('`', '``')}`"), f.dataType) for f in fields]
     return F.xxhash64(*columns).cast("decimal(38,0)")
 
 

@@ -1,12 +1,13 @@
 """`auto` with lessons against `auto` without, in the simulator."""
 
+import os
 from functools import cache
 
 import pytest
 
 from tests.support.simulator import WORLDS, Compared, Simulation, World, compare, taught
 
-SEEDS = range(4)
+SEEDS = range(4 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 2)
 
 
 @cache
