@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from icepact import Compactor
 from icepact.commit import protocol
 from icepact.iceberg.commit.replace import replace_files
+from icepact.iceberg.commit.run_files import vanished
 from icepact.iceberg.table import table as tables
 from icepact.iceberg.table.scan import live_deletes
 from icepact.maintain import runs
@@ -25,6 +26,7 @@ from tests.support.later import clean_up_later
 from tests.support.meanwhile import Meanwhile
 from tests.support.messy import equality_delete, load
 from tests.support.oracle import data_files, delete_files, seen
+from tests.support.tables import create
 
 
 @pytest.fixture(params=[2, 3])
@@ -560,3 +562,21 @@ def test_a_table_that_is_made_anew_during_a_run_supersedes_it(
     outcome = compactor.compact(old_days, progress=Meanwhile("proven", lambda: spark.sql(anew)))
     assert (outcome.status, outcome.error) == (Status.SUPERSEDED, None)
     assert ids(spark, old_days) == []
+
+
+def test_outputs_that_are_gone_or_changed_are_told_before_a_commit(
+    compactor: Compactor, spark: SparkSession, namespace: str
+) -> None:
+    """Whatever spells their paths: Hadoop is not asked for a listing of local files."""
+    table = create(spark, f"{namespace}.t", "id bigint")
+    spark.range(0, 40, 1, 4).writeTo(table).append()
+    whole, *rest, shorter, gone = map(Path, (path.removeprefix("file:") for path in data_files(spark, table)))
+    described = [
+        {"file-path": spelling + str(path), "file-size-in-bytes": path.stat().st_size}
+        for path, spelling in zip([whole, *rest, shorter, gone], ["", "file:", "", "file:"], strict=True)
+    ]
+    loaded = compactor.application.spark_catalog.table(table)
+    assert vanished(loaded, "run", described) == frozenset()
+    gone.unlink()
+    shorter.write_bytes(shorter.read_bytes()[:-1])
+    assert vanished(loaded, "run", described) == {str(shorter), f"file:{gone}"}

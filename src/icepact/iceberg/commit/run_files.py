@@ -14,6 +14,7 @@ DATA_PATH = "write.data.path"
 _FOLDER = "icepact-"
 """Prefix of the folder of a run's files, before the run's id."""
 _CUSTOM_LOCATIONS = "write.location-provider.impl"
+_INPUT_FILE = "org.apache.iceberg.io.InputFile"
 _LISTS_PREFIXES = "org.apache.iceberg.io.SupportsPrefixOperations"
 
 
@@ -69,7 +70,15 @@ def listed_files(table: IcebergTable, folder: str | None) -> dict[str, int]:
 
 
 def vanished(table: IcebergTable, run_id: str, documents: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """New files of a run that are not on storage as Iceberg's JSON describes them; one listing for all of them."""
+    """New files of a run that are not on storage as Iceberg's JSON describes them; one listing for all of them, but not
+    of local ones: Hadoop starts a process for each that it lists."""
+    if all(path.startswith(("/", "file:")) for path in _paths(documents)):
+        missing = missing_files(table, _paths(documents))
+        there = [document for document in documents if document["file-path"] not in missing]
+        length = table.java.chain(_input_file(table), table.java.method(_INPUT_FILE, "getLength"))
+        sizes = table.java.numbers(table.java.from_json(_paths(there), "java.util.ArrayList"), length)
+        changed = [d for d, size in zip(there, sizes, strict=True) if size != d["file-size-in-bytes"]]
+        return missing | {*_paths(changed)}
     marker = f"/{_FOLDER}{run_id}"
     folders = {path.partition(marker)[0] + marker for path in _paths(documents) if f"{marker}/" in path}
     listed = {file_name(path): size for folder in sorted(folders) for path, size in listed_files(table, folder).items()}
@@ -88,12 +97,15 @@ def _paths(documents: Sequence[Mapping[str, Any]]) -> list[str]:
 def missing_files(table: IcebergTable, paths: Sequence[str]) -> frozenset[str]:
     """Which of these files are not on storage; asked for one by one, several at a time."""
     java = table.java
-    file = java.bind(
-        java.method("org.apache.iceberg.io.FileIO", "newInputFile", "java.lang.String"), 0, table.table.io()
-    )
-    exists = java.as_predicate(java.chain(file, java.method("org.apache.iceberg.io.InputFile", "exists")))
+    exists = java.as_predicate(java.chain(_input_file(table), java.method(_INPUT_FILE, "exists")))
     missing = java.filtered(java.from_json(list(paths), "java.util.ArrayList").parallelStream(), exists.negate())
     return frozenset(str(path) for path in java.items(missing))
+
+
+def _input_file(table: IcebergTable) -> Any:
+    """Java's function from a path to its file."""
+    method = table.java.method("org.apache.iceberg.io.FileIO", "newInputFile", "java.lang.String")
+    return table.java.bind(method, 0, table.table.io())
 
 
 def may_delete(table: IcebergTable) -> bool:
