@@ -5,19 +5,8 @@ from icepact.iceberg.table.table import IcebergTable
 from icepact.iceberg.table.write_context import write_context
 
 
-def unfinished_uploads(table: IcebergTable, folder: str | None) -> int:
-    """How many there are below a run's folder; 0 where nobody can tell."""
-    return _uploads(table, folder, abort=False)
-
-
-def abort_uploads(table: IcebergTable, folder: str | None) -> int:
-    """Abort them all; returns how many."""
-    return _uploads(table, folder, abort=True)
-
-
-def _uploads(table: IcebergTable, folder: str | None, *, abort: bool) -> int:
-    if folder is None:
-        return 0
+def unfinished_uploads(table: IcebergTable, folder: str, *, abort: bool = False) -> int:
+    """How many there are below a run's folder; 0 where nobody can tell. They are aborted if asked for."""
     facts = write_context(table, [])
     if refusal(facts.io, facts.credentials) is not None:  # then icepact's own tasks have not uploaded anything either
         return 0

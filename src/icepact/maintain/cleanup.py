@@ -10,7 +10,7 @@ from functools import partial
 
 from icepact.commit.reconcile import Fate, cannot_land
 from icepact.execute.checkpoint import outputs_by_group
-from icepact.execute.uploads import abort_uploads, unfinished_uploads
+from icepact.execute.uploads import unfinished_uploads
 from icepact.iceberg.commit.orphan_metadata import orphan_metadata
 from icepact.iceberg.commit.run_files import (
     deletable_files,
@@ -209,7 +209,7 @@ def _sweep_folders(
         delete_files(table, list(files))
         if uploads:
             for folder in folders:
-                abort_uploads(table, folder)
+                unfinished_uploads(table, folder, abort=True)
         stayed = files.keys() & set(_listed(table, folders)) if files else set()
         if stayed:  # storage may refuse without a word
             return _failed(record, f"{why}; {len(stayed)} files could not be deleted, first {min(stayed)}")

@@ -32,7 +32,7 @@ from icepact.model.policy import Policy, Strategy
 from icepact.model.run import Failure, RunRecord
 from icepact.model.snapshot import PinnedSnapshot
 from icepact.plan.decide import DecisionMemo, decide
-from icepact.plan.doubt import doubt
+from icepact.plan.fleet import doubt
 from icepact.plan.pick import asks_for_worth
 from icepact.plan.planner import make_plan
 from icepact.plan.shortlist import shortlist

@@ -1,10 +1,14 @@
-"""Which tables come first, and which of them a budget for all of them allows."""
+"""Which tables come first, which of them a budget for all of them allows, and of which `auto` would think otherwise."""
 
 from collections.abc import Callable, Mapping, Sequence
 
+from icepact.economics.valuation import Valuation
 from icepact.model.fleet import RankBy, RankedTable, TableSummary
+from icepact.model.formatting import plural
 from icepact.model.limits import Demand, Limit
+from icepact.plan.decide import DecisionMemo
 from icepact.plan.greedy import Budget, Item, choose
+from icepact.plan.profit import profitability
 
 WITHIN = "worth doing"
 NOTHING = "nothing to do"
@@ -59,3 +63,16 @@ _FIRST: Mapping[RankBy, Callable[[TableSummary, float], float]] = {
     RankBy.PRICE: lambda _, price: price,
 }
 """By what a table and its price are ranked; the least comes first."""
+
+
+def doubt(decided: DecisionMemo, valuation: Valuation) -> str:
+    """How much of what is chosen `auto` would refuse, with what it has learned, and why the dearest part; empty if
+    nothing."""
+    policy, picked = decided.policy, decided.picked.values()
+    dearest_first = sorted(picked, key=lambda one: (-one.cost.money.likely, one.partition_group.name))
+    reasons = (profitability(candidate, valuation, policy).reason for candidate in dearest_first)
+    refused = [reason for reason in reasons if reason]
+    if not refused:
+        return ""
+    share = f"{len(refused)} of {plural(len(picked), 'partition')}" if len(picked) > 1 else "it"
+    return f"{policy.strategy} asks for it, auto would leave {share} alone: {refused[0]}"

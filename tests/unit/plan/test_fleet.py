@@ -12,8 +12,7 @@ from icepact.model.errors import BadInput
 from icepact.model.files import DeleteKind
 from icepact.model.fleet import Fleet, InspectionError, RankBy, TableSummary, rank_by, summary_of
 from icepact.model.limits import Limit, Resource
-from icepact.plan.doubt import doubt
-from icepact.plan.fleet import NOTHING, WITHIN, rank
+from icepact.plan.fleet import NOTHING, WITHIN, doubt, rank
 from icepact.policy.options import options
 from tests.support.planning import NOW, decided
 from tests.support.states import MB, attach, data_file, delete_file, make_policy, make_state
