@@ -5,12 +5,12 @@ import statistics
 import time
 
 from bench.result import Result
+from icepact.model.cost import Cost, Gain
 from icepact.model.decision import Decision, TableDecisions
 from icepact.model.effort import Estimate
 from icepact.model.fleet import RankBy, summary_of
 from icepact.model.health import Facts, Health, PartitionGroup, Score
 from icepact.model.limits import Limit, Resource
-from icepact.model.plan import Cost, Gain
 from icepact.plan.fleet import rank
 from icepact.policy.options import Options
 from icepact.policy.resolve import resolve

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from icepact import Compactor
 from icepact.maintain import inspect
 from icepact.maintain.stats_cache import StatsCache
-from icepact.model.plan import Cost, Gain, Plan, RewriteFiles
+from icepact.model.cost import Cost, Gain
+from icepact.model.plan import Plan, RewriteFiles
 from icepact.policy.options import options
 from icepact.record.sql import SqlStore
 from tests.support.oracle import data_files, seen

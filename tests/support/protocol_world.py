@@ -31,10 +31,11 @@ from icepact.iceberg.commit import run_files as leftovers
 from icepact.iceberg.table.table import HeadView
 from icepact.maintain import aftercare, cleanup, outcomes, rounds, runs
 from icepact.maintain.rounds import BROKEN
+from icepact.model.cost import Cost
 from icepact.model.effort import Estimate
 from icepact.model.errors import BadInput, IcepactError
 from icepact.model.methods import Method
-from icepact.model.plan import Before, Cost, Plan, Prediction, RewriteFiles, Unit
+from icepact.model.plan import Before, Plan, Prediction, RewriteFiles, Unit
 from icepact.model.policy import Policy
 from icepact.model.progress import Silent
 from icepact.model.run import Owner, RunRecord

@@ -27,11 +27,11 @@ from icepact.economics.learning import learn
 from icepact.economics.lessons import Lessons
 from icepact.economics.speeds import CALIBRATED
 from icepact.economics.valuation import START_PRICE, Valuation
+from icepact.model.cost import Cost
 from icepact.model.effort import Effort, Estimate
 from icepact.model.health import Facts, PartitionGroup
 from icepact.model.methods import Method
 from icepact.model.outcome import GroupOutcome, Outcome
-from icepact.model.plan import Cost
 from icepact.model.policy import Policy
 from icepact.plan.candidate import Candidate, features_of
 from icepact.plan.gain import SECONDS_PER_FILE, SECONDS_PER_ROW_GROUP, make_gain

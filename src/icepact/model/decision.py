@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import computed_field, model_serializer
 
+from icepact.model.cost import NO_COST, NO_GAIN, Cost, Gain
 from icepact.model.documents import HIDDEN, Document, key
 from icepact.model.health import Health, PartitionGroup
 from icepact.model.limits import Demand
-from icepact.model.plan import NO_COST, NO_GAIN, Cost, Gain
 from icepact.model.policy import Tier
 
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from icepact.model.cost import Cost, Gain
 from icepact.model.health import PartitionGroup
-from icepact.model.plan import Cost, Gain
 from icepact.plan.strategies.selection import Selection
 
 _HOUR = 3600.0

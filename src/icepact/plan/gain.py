@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from icepact.model.cost import Gain
 from icepact.model.files import DataFile, DeleteFile
-from icepact.model.plan import Gain
 
 SECONDS_PER_FILE = 0.012
 """What a reader spends on opening a file, on one core."""

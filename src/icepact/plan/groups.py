@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from icepact.economics.speeds import Rates, Workload
+from icepact.model.cost import Cost, Gain
 from icepact.model.files import is_odd
 from icepact.model.health import PartitionGroup
 from icepact.model.methods import METHODS
-from icepact.model.plan import Cost, Gain
 from icepact.model.policy import Policy
 from icepact.model.prices import Prices
 from icepact.model.snapshot import PinnedSnapshot

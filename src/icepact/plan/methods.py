@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pydantic_core import from_json
 
 from icepact.economics.speeds import Rates, Workload
+from icepact.model.cost import Cost
 from icepact.model.formatting import format_seconds, format_size
 from icepact.model.methods import METHODS, Method
-from icepact.model.plan import Cost
 from icepact.model.policy import MethodOption, Policy
 from icepact.model.prices import Prices
 from icepact.model.schema import primitive_types

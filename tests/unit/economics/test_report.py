@@ -21,10 +21,11 @@ from icepact.execute.units import unit_ids
 from icepact.maintain.inspect import learned_rates
 from icepact.maintain.outcomes import outcome_of
 from icepact.maintain.rounds import Run
+from icepact.model.cost import Cost
 from icepact.model.effort import NO_ESTIMATE, Effort, Estimate
 from icepact.model.methods import Method
 from icepact.model.outcome import GroupOutcome, Outcome
-from icepact.model.plan import Cost, Plan
+from icepact.model.plan import Plan
 from icepact.model.prices import GB, TB, Prices
 from icepact.model.rewrite import Written, WrittenFile
 from icepact.model.run import Claim, CommittedBatch

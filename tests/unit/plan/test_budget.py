@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icepact.economics.limits import run_limits
+from icepact.model.cost import Cost, Gain
 from icepact.model.effort import Estimate
 from icepact.model.files import DeleteKind
 from icepact.model.formatting import format_duration
 from icepact.model.limits import Limit, Resource
 from icepact.model.methods import Method
-from icepact.model.plan import Cost, Gain, LeftOut, RewriteFiles, Unit
+from icepact.model.plan import LeftOut, RewriteFiles, Unit
 from icepact.model.policy import JobOrder
 from icepact.plan.budget import in_order, within_budget
 from icepact.plan.gain import gain_of

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from icepact.assess.health import assess
 from icepact.economics.speeds import MethodRates, Rates
 from icepact.economics.valuation import Valuation
+from icepact.model.cost import Cost, Gain
 from icepact.model.files import DeleteKind
 from icepact.model.methods import Method
-from icepact.model.plan import Cost, Gain
 from icepact.model.policy import MethodOption, Policy, Strategy, Tier
 from icepact.model.snapshot import LastRun, PinnedFiles
 from icepact.plan import planner

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from icepact.economics.lessons import Evidence, GainHorizon, Lesson, Lessons, WriteRate
 from icepact.economics.valuation import START_PRICE, Valuation
+from icepact.model.cost import Cost
 from icepact.model.effort import Estimate
 from icepact.model.health import Facts, PartitionGroup
-from icepact.model.plan import Cost
 from icepact.plan.candidate import Candidate, features_of, files_per_hour
 from icepact.plan.gain import make_gain
 from icepact.plan.profit import Profitability, profitability, scan_tasks

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from icepact.model.cost import Cost, Gain
 from icepact.model.decision import Decision
 from icepact.model.effort import Estimate
 from icepact.model.health import Facts, PartitionGroup
 from icepact.model.limits import Limit, Resource
-from icepact.model.plan import Cost, Gain
 from icepact.plan.shortlist import shortlist
 
 FILES = Limit(resource=Resource.FILES, amount=100, name="max_files 100")
