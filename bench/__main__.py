@@ -11,7 +11,9 @@ from typing import NamedTuple
 from bench.cold_start import cold_health
 from bench.encoding import encoding
 from bench.fleet import fleet
+from bench.housekeeping import housekeeping
 from bench.lanes import lanes
+from bench.manifests import manifests
 from bench.million import million
 from bench.pinning import pinning
 from bench.predictions import predictions
@@ -45,6 +47,8 @@ BENCHMARKS = (
     Benchmark("memory", task_memory),
     Benchmark("encoding", encoding, listed=False),
     Benchmark("fleet", fleet),
+    Benchmark("manifests", manifests),
+    Benchmark("housekeeping", housekeeping),
 )
 LISTED = [benchmark.name for benchmark in BENCHMARKS if benchmark.listed]
 REWRITE = "rewrite"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from icepact.model.fleet import Round as Round
     from icepact.model.fleet import Visit as Visit
     from icepact.model.health import Health as Health
+    from icepact.model.maintenance import MaintenanceOutcome as MaintenanceOutcome
     from icepact.model.outcome import Outcome as Outcome
     from icepact.model.plan import Plan as Plan
     from icepact.model.recovery import CleanupResult as CleanupResult
@@ -34,6 +35,7 @@ _HOMES = {
     "Fleet": "model.fleet",
     "Health": "model.health",
     "Lessons": "economics.lessons",
+    "MaintenanceOutcome": "model.maintenance",
     "Outcome": "model.outcome",
     "Plan": "model.plan",
     "Policies": "policy.layers",

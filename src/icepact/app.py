@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, wraps
 from types import FunctionType
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, Unpack
 
 from icepact.economics.limits import fleet_limits
 from icepact.iceberg.catalogs import embedded_exists, embedded_has
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from icepact.economics.report import Costs
     from icepact.iceberg.spark.catalog import SparkCatalog
     from icepact.maintain.context import Context
+    from icepact.maintain.housekeeping import How, PlanChore
     from icepact.maintain.stats_cache import StatsCache
     from icepact.model.decision import TableDecisions
     from icepact.model.fleet import Fleet, Round, Visit
     from icepact.model.health import Health
+    from icepact.model.maintenance import MaintenanceOutcome
     from icepact.model.outcome import Outcome
     from icepact.model.plan import Plan
     from icepact.model.recovery import CleanupResult, VerifyResult
@@ -155,7 +157,7 @@ class Application:
     def health(self, table: str, request: Options) -> "Health":
         """How a table is doing; nothing is written."""
         context = self.context(table)
-        from icepact.maintain.inspect import health
+        from icepact.maintain.housekeeping import health
 
         return health(context, self._full_name(table), request)
 
@@ -248,6 +250,83 @@ class Application:
 
         return apply(spark_catalog, plan, self.store, progress or Silent())
 
+    # -- housekeeping -----------------------------------------------------------------------------
+
+    def expire(self, table: str, request: Options, **how: Unpack["How"]) -> "Outcome":
+        """Expire snapshots of a table, and delete what only they need."""
+        from icepact.maintain.housekeeping import expire_step
+
+        return self._keep_house(table, request, "expire", expire_step, how)
+
+    def orphans(self, table: str, request: Options, *, exclude: Sequence[str] = (), **how: Unpack["How"]) -> "Outcome":
+        """Delete files below a table's locations that nothing refers to, but for those in some folders."""
+        from icepact.maintain.housekeeping import orphans_step
+
+        return self._keep_house(table, request, "orphans", orphans_step(exclude), how)
+
+    def manifests(self, table: str, request: Options, **how: Unpack["How"]) -> "Outcome":
+        """Rewrite manifests of a table where it pays."""
+        from icepact.maintain.housekeeping import manifests_step
+
+        return self._keep_house(table, request, "manifests", manifests_step, how)
+
+    def ttl(self, table: str, request: Options, **how: Unpack["How"]) -> "Outcome":
+        """Take data out of a table that is older than it may become; no row is rewritten."""
+        from icepact.maintain.housekeeping import ttl_step
+
+        return self._keep_house(table, request, "ttl", ttl_step, how)
+
+    def tags(self, table: str, request: Options, **how: Unpack["How"]) -> "Outcome":
+        """Make the tag that is due."""
+        from icepact.maintain.housekeeping import tags_step
+
+        return self._keep_house(table, request, "tags", tags_step, how)
+
+    def maintain(
+        self,
+        table: str,
+        request: Options,
+        *,
+        exclude: Sequence[str] = (),
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        on_operation: Callable[[str], None] | None = None,
+    ) -> "MaintenanceOutcome":
+        """Do what the policy of a table names as housekeeping, compaction included, where it is due. `on_operation` is
+        called before each operation. A dry run says what each would do."""
+        name = self._full_name(table)
+        context = self.context(name)
+        from icepact.maintain.maintenance import maintain
+
+        return maintain(
+            context,
+            name,
+            request,
+            exclude=exclude,
+            dry_run=dry_run,
+            progress=progress,
+            on_operation=on_operation,
+        )
+
+    def statistics(
+        self, table: str, request: Options, *, columns: Sequence[str] | None = None, **how: Unpack["How"]
+    ) -> "Outcome":
+        """Bring statistics of a table's columns and partitions up to date, where they are stale."""
+        from icepact.maintain.housekeeping import statistics_step
+
+        return self._keep_house(table, request, "statistics", statistics_step(columns), how)
+
+    def _keep_house(self, table: str, request: Options, operation: str, make: "PlanChore", how: "How") -> "Outcome":
+        """Carry on with a run on this table that died, plan a step, have it confirmed, and carry it out. A dry run says
+        what would be done. `confirm` is called with the plan; if it says no, Cancelled is raised."""
+        name = self._full_name(table)
+        context = self.context(name)
+        from icepact.maintain.housekeeping import carry_out
+
+        return carry_out(context, name, request, operation, make, **how)
+
+    # -- many tables ------------------------------------------------------------------------------
+
     def fleet(
         self,
         pattern: str | None,
@@ -288,11 +367,13 @@ class Application:
         fleet: "Fleet",
         *,
         dry_run: bool = False,
+        maintain: bool = False,
         on_table: Callable[[str], None] | None = None,
         on_visit: "Callable[[Visit], None] | None" = None,
     ) -> "Round":
         """Do one round over a fleet: compact each table, in the order of the ranking, within its own budgets and one
-        for all of them. `on_table` is called before each table, `on_visit` after it."""
+        for all of them. With `maintain`, all else that its policy names is done with each table, too. `on_table`
+        is called before each table, `on_visit` after it."""
         from icepact.model.fleet import Round
 
         visits: list[Visit] = []
@@ -300,7 +381,9 @@ class Application:
             context = self.context()
             from icepact.maintain.fleet import visit_tables
 
-            for visit in visit_tables(context, fleet, dry_run=dry_run, on_table=on_table or (lambda _: None)):
+            for visit in visit_tables(
+                context, fleet, dry_run=dry_run, on_table=on_table or (lambda _: None), housekeeping=maintain
+            ):
                 visits.append(visit)
                 if on_visit is not None:
                     on_visit(visit)

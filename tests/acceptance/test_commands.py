@@ -108,7 +108,7 @@ def test_a_person_is_asked_before_a_table_changes(warehouse: Path) -> None:
     code = process.wait(timeout=60)
     os.close(terminal)
     assert code == 1
-    assert len(Compactor(warehouse=warehouse).plan("db.asked").steps) == 2
+    assert len(Compactor(warehouse=warehouse).plan("db.asked").rewrites) == 2
 
 
 def test_a_catalog_of_pyiceberg_works_by_name(icepact: Run, tmp_path: Path) -> None:

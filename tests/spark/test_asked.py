@@ -49,7 +49,7 @@ def test_partition(compactor: Compactor, spark: SparkSession, kinds: str) -> Non
     outcome = compactor.compact(kinds, partition="kind=[ab]")
     assert done(outcome) == [("kind=a", 6), ("kind=b", 6)]
     plan = compactor.plan(kinds, partition="kind=[ab]")
-    assert plan.steps == ()
+    assert plan.rewrites == ()
     [left] = [e.reason for e in plan.left_out if e.partition == "kind=c"]
     assert left == "not asked for: only partitions like kind=[ab]"
     assert compactor.compact(kinds, partition="kind=nobody").status is Status.NOTHING_TO_DO
@@ -83,10 +83,10 @@ def test_an_older_snapshot(compactor: Compactor, spark: SparkSession, namespace:
     assert len(data_files(spark, table)) == 3 + 12
 
     again = compactor.plan(table, snapshot_id=then)
-    assert again.steps == ()
+    assert again.rewrites == ()
     assert {entry.reason for entry in again.left_out} == {"its files were replaced since this snapshot"}
     assert done(compactor.compact(table)) == [("kind=a", 7), ("kind=b", 7)]
-    assert compactor.plan(table).steps == ()
+    assert compactor.plan(table).rewrites == ()
     assert seen(spark, table) == before
 
 

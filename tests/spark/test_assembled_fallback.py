@@ -51,7 +51,7 @@ def test_files_of_another_format(compactor: Compactor, spark: SparkSession, name
     spark.range(0, 20, 1, 1).selectExpr(*ROWS).writeTo(table).append()
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('write.format.default' = 'parquet')")
     spark.range(20, 100, 1, 5).selectExpr(*ROWS).writeTo(table).append()
-    [step] = compactor.plan(table, **WAYS["copy"]).steps
+    [step] = compactor.plan(table, **WAYS["copy"]).rewrites
     assert (step.method, step.method_reason) == ("spark", "some files are orc")
     assert fallen_back(compactor, table) == "some files are orc"
 

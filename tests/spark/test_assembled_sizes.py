@@ -86,7 +86,7 @@ def test_encoding_outgrows_the_largest_size(compactor: Compactor, spark: SparkSe
     sizes = [Path(path).stat().st_size for path in data_files(spark, table)]
     assert outcome.files_after == len(sizes) == 2  # of 400 kB
     assert max(sizes) <= 310 * KB
-    assert compactor.plan(table, **asked).steps == ()
+    assert compactor.plan(table, **asked).rewrites == ()
 
 
 # -- codecs -----------------------------------------------------------------------------------------

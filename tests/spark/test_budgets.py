@@ -47,7 +47,7 @@ def complete(spark: SparkSession, table: str) -> list[str]:
 def dear(plan: Plan, money: float, limit: float) -> Plan:
     """The plan as if each group cost so much and work were a thousand times as slow as predicted."""
     steps = []
-    for step in plan.steps:
+    for step in plan.rewrites:
         seconds = step.cost.seconds.each(lambda predicted: predicted / 1000)
         steps.append(replace(step, cost=replace(step.cost, money=Estimate(likely=money), seconds=seconds)))
     budget = (Limit(resource=Resource.MONEY, amount=limit, name="max_cost 1.00"),)
@@ -69,7 +69,7 @@ def test_time_that_is_spent(
     options: dict[str, Any] = {"method": method, "max_commits": max_commits}
     plan = compactor.plan(days, max_duration="1d", **options)
     [time] = plan.budget
-    assert (len(plan.steps), plan.complete) == (DAYS, True)
+    assert (len(plan.rewrites), plan.complete) == (DAYS, True)
     hurried = replace(
         plan,
         policy=replace(plan.policy, max_duration=0.001),
@@ -86,7 +86,7 @@ def test_time_that_is_spent(
     rest = compactor.compact(days, **options)
     assert (rest.status, len(rest.groups)) == (Status.COMMITTED, DAYS - 1)
     assert ids(spark, days) == before
-    assert compactor.plan(days, **options).steps == ()
+    assert compactor.plan(days, **options).rewrites == ()
 
 
 def test_money_that_is_spent(compactor: Compactor, spark: SparkSession, days: str) -> None:
@@ -107,7 +107,7 @@ def test_money_that_is_spent(compactor: Compactor, spark: SparkSession, days: st
 def test_a_budget_that_lasts_changes_nothing(compactor: Compactor, spark: SparkSession, days: str) -> None:
     before = ids(spark, days)
     none = compactor.plan(days, max_duration="0.01s")
-    assert none.steps == ()
+    assert none.rewrites == ()
     assert {re.sub(r"\d+\.\d", "0.0", entry.reason) for entry in none.left_out} == {
         "over the budget (max_duration 0.01s, of which a run takes 0.0 s besides its work)"
     }
@@ -129,7 +129,7 @@ def test_a_budget_that_lasts_changes_nothing(compactor: Compactor, spark: SparkS
     assert (outcome.status, len(outcome.groups)) == (Status.COMMITTED, DAYS)
     assert ids(spark, days) == before
     assert complete(spark, days) == ["true"]
-    assert compactor.plan(days, max_duration="1h", max_cost=1000).steps == ()
+    assert compactor.plan(days, max_duration="1h", max_cost=1000).rewrites == ()
 
 
 def test_an_hour_that_is_spent(compactor: Compactor, spark: SparkSession, days: str) -> None:
@@ -139,7 +139,7 @@ def test_an_hour_that_is_spent(compactor: Compactor, spark: SparkSession, days: 
     read = sum(group.bytes_in for group in first.groups)
     assert size // 3 < read <= size * 2 // 3
     plan = compactor.plan(days, max_bytes_per_hour=size * 2 // 3)
-    assert sum(step.bytes for step in plan.steps) <= size * 2 // 3 - read
+    assert sum(step.bytes for step in plan.rewrites) <= size * 2 // 3 - read
     assert any(
         entry.reason.startswith("over the budget (max_bytes_per_hour ") and f"of table {days}: " in entry.reason
         for entry in plan.left_out

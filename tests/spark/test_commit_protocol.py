@@ -98,7 +98,7 @@ def test_r2_a_delete_is_not_dangling_for_a_file_with_an_older_sequence_number(
     """Another compactor moves an old file into the partition with its old sequence number: the delete applies to it."""
     name = moved_table(spark, namespace)
     plan = compactor.plan(name)
-    assert [(s.partition, len(s.files)) for s in plan.steps] == [("day=7", 2)]
+    assert [(s.partition, len(s.files)) for s in plan.rewrites] == [("day=7", 2)]
     _move_into_partition(spark, f"local.{name}", "day=7")
     expected = ids(spark, name)
     assert 5 not in expected
@@ -170,7 +170,7 @@ def test_a_position_delete_during_the_rewrite_costs_its_group_a_second_round(
     outcome = compactor.apply(plan)
     assert (outcome.status, len(outcome.snapshots)) == (Status.COMMITTED, 2)
     assert ids(spark, days) == [i for i in range(30) if i != 4]
-    assert compactor.plan(days).steps == ()
+    assert compactor.plan(days).rewrites == ()
 
 
 def test_inputs_replaced_by_another_compactor_are_superseded(

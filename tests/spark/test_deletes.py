@@ -69,7 +69,7 @@ def test_vectors(compactor: Compactor, spark: SparkSession, namespace: str, way:
     table = two_kinds(spark, f"{namespace}.t", version="3")
     spark.sql(f"DELETE FROM {table} WHERE id < 6")
     bound = f"SELECT referenced_data_file FROM {table}.delete_files"
-    inputs = {f.path for f in compactor.plan(table, max_files=4).steps[0].files}
+    inputs = {f.path for f in compactor.plan(table, max_files=4).rewrites[0].files}
     survivors = {row[0] for row in spark.sql(bound).collect()} - inputs
 
     outcome = rewritten(compactor, table, way, lineage=True, max_files=4, settles=False)
@@ -119,13 +119,13 @@ def test_deletes_that_apply_to_nothing_go_at_the_price_of_one_small_file(
 
     rows = ids(spark, table)
     wishes: dict[str, Any] = {"strategy": "deletes", "max_delete_ratio": 0.5, "max_fragment_ratio": 5}
-    [step] = compactor.plan(table, **wishes).steps
+    [step] = compactor.plan(table, **wishes).rewrites
     assert (step.partition, len(step.files), step.gain.delete_files) == ("kind=a", 1, 6)
     outcome = compactor.compact(table, **wishes)
     assert (outcome.status.value, outcome.delete_files_removed) == ("committed", 6)
     assert (ids(spark, table), len(delete_files(spark, table))) == (rows, 6)
     assert compactor.health(table).dangling_delete_files == 0
-    assert compactor.plan(table, **wishes).steps == ()
+    assert compactor.plan(table, **wishes).rewrites == ()
 
 
 # -- equality deletes -----------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def test_when_all_files_are_late_the_last_group_waits_for_the_others(
 ) -> None:
     """No file as old as the pin would remain: the batch is split, so that one always does."""
     plan = compactor.plan(days)
-    assert len(plan.steps) == 2
+    assert len(plan.rewrites) == 2
     for day in (0, 1):
         equality_delete(spark, f"local.{days}", [{"id": 4 + day}], columns=["id"], partition=f"day={day}")
     outcome = compactor.apply(plan)
@@ -81,13 +81,13 @@ def test_when_all_files_are_late_the_last_group_waits_for_the_others(
     assert ids(spark, days) == [i for i in range(30) if i not in (4, 5)]
     assert sequence_numbers(spark, days) == [plan.sequence_number, plan.sequence_number]
     assert len(delete_files(spark, days)) == 2
-    assert compactor.plan(days).steps == ()  # complete, although it took two commits
+    assert compactor.plan(days).rewrites == ()  # complete, although it took two commits
 
 
 def test_a_single_late_group_is_planned_again(compactor: Compactor, spark: SparkSession, days: str) -> None:
     spark.sql(f"DELETE FROM {days} WHERE day = 0")
     plan = compactor.plan(days)
-    assert len(plan.steps) == 1
+    assert len(plan.rewrites) == 1
     equality_delete(spark, f"local.{days}", [{"id": 5}], columns=["id"], partition="day=1")
     outcome = compactor.apply(plan)
     assert (outcome.status, outcome.rows_deleted) == (Status.COMMITTED, 1)
@@ -144,7 +144,7 @@ def test_a_late_group_of_an_old_spec_is_planned_again(compactor: Compactor, spar
     spark.sql(f"ALTER TABLE {days} DROP PARTITION FIELD day")
     spark.sql(f"ALTER TABLE {days} ADD PARTITION FIELD bucket(2, id)")
     plan = compactor.plan(days)
-    assert [step.regroup for step in plan.steps] == [True]
+    assert [step.regroup for step in plan.rewrites] == [True]
     equality_delete(spark, f"local.{days}", [{"id": 5}], columns=["id"], partition="day=1", spec_id=0)
     append(spark, days, 100, 104)
     outcome = compactor.apply(plan)
@@ -180,7 +180,7 @@ def test_groups_are_committed_as_they_finish(compactor: Compactor, spark: SparkS
     outcome = compactor.compact(days, max_commits=2)
     assert (outcome.status, len(outcome.snapshots)) == (Status.COMMITTED, 2)
     assert ids(spark, days) == before
-    assert compactor.plan(days).steps == ()  # both commits are the run's own
+    assert compactor.plan(days).rewrites == ()  # both commits are the run's own
 
 
 def test_partial_progress_survives_a_failure(compactor: Compactor, spark: SparkSession, days: str) -> None:

@@ -30,13 +30,13 @@ def test_health_decides_nothing_and_the_next_plan_packs_only_what_has_changed(
         return real(group, *rest)
 
     monkeypatch.setattr(decide, "candidate_of", candidate_of)
-    assert len(compactor.plan(name).steps) == 3
+    assert len(compactor.plan(name).rewrites) == 3
     assert sorted(packed) == ["p=0", "p=1", "p=2"]
     packed.clear()
     append(1)
     with monkeypatch.context() as patched:
         patched.delattr(inspect, "decide")
         assert compactor.health(name).facts.data_files == 7
-    steps = compactor.plan(name).steps
+    steps = compactor.plan(name).rewrites
     assert {step.partition: len(step.files) for step in steps} == {"p=0": 2, "p=1": 3, "p=2": 2}
     assert packed == ["p=1"]

@@ -89,7 +89,7 @@ def test_min_input_files(compactor: Compactor, spark: SparkSession, table: str) 
     append(spark, table, 30, files=3, first=200)
     sizes: dict[str, Any] = {"target_file_size": "50KB", "min_file_size": "30KB"}
     plan = compactor.plan(table, min_input_files=4, **sizes)
-    assert plan.steps == ()
+    assert plan.rewrites == ()
     assert [(entry.files, entry.reason) for entry in plan.left_out] == [(7, "only 3 files below 30.0 KB, 4 are wanted")]
     outcome = keeps_rows(compactor, table, min_input_files=3, **sizes)
     assert (outcome.groups[0].input_files, outcome.groups[0].output_files) == (3, 1)
@@ -101,7 +101,7 @@ def test_max_delete_ratio(compactor: Compactor, spark: SparkSession, table: str)
     spark.sql(f"DELETE FROM {table} WHERE id % 5 = 0")
     sizes: dict[str, Any] = {"target_file_size": "50KB", "max_file_size": "200KB"}
     before = seen(spark, table)
-    assert compactor.plan(table, max_delete_ratio=0.2, **sizes).steps == ()
+    assert compactor.plan(table, max_delete_ratio=0.2, **sizes).rewrites == ()
     outcome = compactor.compact(table, max_delete_ratio=0.19, **sizes)
     assert (outcome.status, outcome.rows_deleted, outcome.delete_files_removed) == (Status.COMMITTED, 20, 1)
     assert seen(spark, table) == before
@@ -119,7 +119,7 @@ def test_tiny_target_settles(compactor: Compactor, spark: SparkSession, namespac
     assert len(kilobytes(spark, table)) > 3  # packing alone would join these
 
     append(spark, table, 10, files=5, first=200, kinds="b")
-    assert {step.partition for step in compactor.plan(table, **options).steps} == {"kind=b"}
+    assert {step.partition for step in compactor.plan(table, **options).rewrites} == {"kind=b"}
     outcome = keeps_rows(compactor, table, **options)
     assert {g.partition for g in outcome.groups} == {"kind=b"}
 
@@ -138,7 +138,7 @@ def test_budget(
     """Never exceeded, and what it holds back is named; run by run the table gets there all the same."""
     before = seen(spark, kinds)
     runs = 0
-    while (plan := compactor.plan(kinds, **budget)).steps:
+    while (plan := compactor.plan(kinds, **budget)).rewrites:
         assert plan.predicted.input_files <= 7
         assert plan.predicted.input_bytes <= (30 * KB if "max_bytes" in budget else 15 * 5 * KB)
         held_back = sum(e.files for e in plan.left_out if e.reason == f"over the budget ({named})")
@@ -157,7 +157,7 @@ def test_groups(compactor: Compactor, spark: SparkSession, table: str) -> None:
     append(spark, table, 120, files=12)
     assert kilobytes(spark, table) == [13] * 12
     plan = compactor.plan(table, target_file_size="40KB", max_group_size="90KB")
-    assert [len(step.files) for step in plan.steps] == [6, 6]
+    assert [len(step.files) for step in plan.rewrites] == [6, 6]
     outcome = keeps_rows(compactor, table, target_file_size="40KB", max_group_files=4)
     assert [g.input_files for g in outcome.groups] == [3, 3, 3, 3]
 

@@ -342,10 +342,10 @@ def test_a_group_that_keeps_failing_is_set_aside_and_the_rest_goes_on(
     plan = compactor.plan(name)
     [left] = [entry for entry in plan.left_out if entry.partition == "day=1"]
     assert "`icepact unblock`" in left.reason
-    assert (plan.steps, plan.complete) == ((), False)
+    assert (plan.rewrites, plan.complete) == ((), False)
     rows = spark.range(100, 102, 1, 1).selectExpr("id", "1 AS day")
     rows.writeTo(name).append()
-    assert len(compactor.plan(name).steps) == 1  # its files have changed
+    assert len(compactor.plan(name).rewrites) == 1  # its files have changed
     Path(bad.removeprefix("file:")).write_bytes(good)
     assert compactor.unblock(name) >= 1
     assert compactor.compact(name).status is Status.COMMITTED

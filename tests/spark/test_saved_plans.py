@@ -79,7 +79,7 @@ def test_what_changed_is_refused_and_the_rest_is_done(
     # a refused group has not failed: the next plan takes it up
     assert compactor.compact(days, **OPTIONS).status is Status.COMMITTED
     assert seen(spark, days) == before
-    assert compactor.plan(days, **OPTIONS).steps == ()
+    assert compactor.plan(days, **OPTIONS).rewrites == ()
 
 
 def test_a_plan_that_is_untouched_is_as_good_as_a_fresh_one(
@@ -89,7 +89,7 @@ def test_a_plan_that_is_untouched_is_as_good_as_a_fresh_one(
     outcome = apply(compactor, saved(compactor, days, tmp_path))
     assert (outcome.status, len(outcome.groups)) == (Status.COMMITTED, DAYS)
     assert seen(spark, days) == before
-    assert compactor.plan(days, **OPTIONS).steps == ()
+    assert compactor.plan(days, **OPTIONS).rewrites == ()
     [complete] = spark.sql(
         f"SELECT summary['icepact.complete'] FROM {days}.snapshots WHERE operation = 'replace'"
     ).collect()
@@ -106,7 +106,7 @@ def test_its_snapshot_may_have_expired(compactor: Compactor, spark: SparkSession
     outcome = apply(compactor, file)
     assert (outcome.status, len(outcome.groups)) == (Status.COMMITTED, DAYS)
     assert seen(spark, days) == before
-    assert [step.partition for step in compactor.plan(days, **OPTIONS).steps] == ["day=0"]
+    assert [step.partition for step in compactor.plan(days, **OPTIONS).rewrites] == ["day=0"]
 
 
 def test_nothing_is_left(
@@ -175,7 +175,7 @@ def test_the_budget_is_that_of_the_hour_in_which_it_is_carried_out(
     size = sum(row[0] for row in spark.sql(f"SELECT file_size_in_bytes FROM {days}.files").collect())
     wishes: dict[str, Any] = {"max_bytes_per_hour": size}
     file = saved(compactor, days, tmp_path, **wishes)
-    assert len(compactor.load_plan(file).plan.steps) == DAYS
+    assert len(compactor.load_plan(file).plan.rewrites) == DAYS
     before = seen(spark, days)
     compactor.compact(days, where="day = 0", **OPTIONS, **wishes)
     spark.sql(f"INSERT INTO {days} VALUES (1001, 1)")

@@ -55,7 +55,7 @@ def planned(compactor: Compactor, table: str, *, later: timedelta = timedelta(),
 
 def steps(plan: Plan) -> dict[str, tuple[str, int]]:
     """By partition: the tier and how many inputs."""
-    return {step.partition: (step.tier.value, step.input_files) for step in plan.steps}
+    return {step.partition: (step.tier.value, step.input_files) for step in plan.rewrites}
 
 
 def reasons(plan: Plan) -> dict[str, str]:
@@ -67,7 +67,7 @@ def agreed(compactor: Compactor, table: str, **given: Any) -> Plan:
     """A plan that tells the same price and gain as a judgement."""
     plan, judgement = compactor.plan(table, **given), compactor.judge(table, **given)
     steps: dict[str, list[RewriteFiles]] = defaultdict(list)
-    for step in plan.steps:
+    for step in plan.rewrites:
         steps[step.partition].append(step)
     assert {d.partition_group.name for d in judgement.chosen} == set(steps)
     for decision in judgement.chosen:
@@ -91,7 +91,7 @@ def test_tiers_and_what_is_worth_it(compactor: Compactor, spark: SparkSession, n
     asked = {"min_input_files": 2, "target_file_size": "1MB"}
     minor = agreed(compactor, table, tier="minor", **asked)
     assert steps(minor) == {MANY: ("minor", 12), WAITING: ("minor", 3), FRAGMENTED: ("minor", 4)}
-    [merged] = [step for step in minor.steps if step.partition == FRAGMENTED]
+    [merged] = [step for step in minor.rewrites if step.partition == FRAGMENTED]
     assert merged.delete_records == 1  # small files are merged without their deleted rows
     assert reasons(minor)[DELETED] == "20 delete records on 100 rows, but only small files were asked for"
     assert steps(agreed(compactor, table, tier="major", **asked))[DELETED] == ("major", 1)
@@ -105,19 +105,19 @@ def test_tiers_and_what_is_worth_it(compactor: Compactor, spark: SparkSession, n
     }
     for strategy in ("cost-optimized", "auto"):
         refused = agreed(compactor, table, strategy=strategy, scans_per_day=0.001, reader_parallelism=1)
-        assert refused.steps == ()
+        assert refused.rewrites == ()
         assert reasons(refused)[MANY].startswith("not worth it: ")
     # by what is due
     auto = agreed(compactor, table, strategy="auto", **WORTH_IT)
     assert steps(auto) == {MANY: ("minor", 12), DELETED: ("major", 1), FRAGMENTED: ("major", 4)}
-    assert [step.reason for step in auto.steps if step.partition == FRAGMENTED] == ["1 delete file on 4 data files"]
+    assert [step.reason for step in auto.rewrites if step.partition == FRAGMENTED] == ["1 delete file on 4 data files"]
     assert reasons(auto)[WAITING].startswith("only 3 files below")
     apply(compactor, auto)
-    assert planned(compactor, table, strategy="auto", **WORTH_IT).steps == ()
+    assert planned(compactor, table, strategy="auto", **WORTH_IT).rewrites == ()
     later = planned(compactor, table, later=HOUR, strategy="auto", **WORTH_IT)
     assert steps(later) == {WAITING: ("minor", 3)}
     apply(compactor, later)
-    assert planned(compactor, table, later=2 * HOUR, strategy="auto", **WORTH_IT).steps == ()
+    assert planned(compactor, table, later=2 * HOUR, strategy="auto", **WORTH_IT).rewrites == ()
     # everything from time to time, if something came since
     every_day: dict[str, Any] = {"strategy": "auto", "full_trigger_interval": "1d", **WORTH_IT}
     add(spark, table, CALM)
@@ -125,7 +125,7 @@ def test_tiers_and_what_is_worth_it(compactor: Compactor, spark: SparkSession, n
     assert steps(never) == {CALM: ("full", 2)}
     apply(compactor, never)
     add(spark, table, CALM)
-    assert planned(compactor, table, **every_day).steps == ()
+    assert planned(compactor, table, **every_day).rewrites == ()
     assert steps(planned(compactor, table, later=25 * HOUR, minor_trigger_interval="2d", **every_day)) == {
         CALM: ("full", 2)
     }
@@ -162,14 +162,14 @@ def test_a_time_series(compactor: Compactor, spark: SparkSession, namespace: str
     closed = planned(compactor, table, later=25 * HOUR, **series)
     assert steps(closed) == {WAITING: ("full", 3), DELETED: ("full", 1), FRAGMENTED: ("full", 4)}
     apply(compactor, closed)
-    assert planned(compactor, table, later=26 * HOUR, **series).steps == ()
+    assert planned(compactor, table, later=26 * HOUR, **series).rewrites == ()
     add(spark, table, WAITING)
-    assert planned(compactor, table, **series).steps == ()
+    assert planned(compactor, table, **series).rewrites == ()
     assert steps(planned(compactor, table, later=25 * HOUR, **series)) == {WAITING: ("full", 2)}
     best = agreed(compactor, table, strategy="cost-optimized", **WORTH_IT)
     assert steps(best) == {WAITING: ("minor", 2)}
     apply(compactor, best)
-    assert planned(compactor, table, strategy="cost-optimized", **WORTH_IT).steps == ()
+    assert planned(compactor, table, strategy="cost-optimized", **WORTH_IT).rewrites == ()
 
 
 SMALL_OUTPUTS = {"target_file_size": 4500, "min_input_files": 2, "max_file_count_per_partition": 1}
@@ -194,17 +194,17 @@ def test_the_fixed_point_survives_the_expiry_of_the_runs_snapshot(
     outcome = compactor.compact(table, **wanted)
     assert 2 < outcome.files_after < 24
     add(spark, table, WAITING)
-    assert compactor.plan(table, **wanted).steps == ()
+    assert compactor.plan(table, **wanted).rewrites == ()
     expire(spark, table)
     assert not compactor.application.spark_catalog.table(table).has_snapshot(outcome.snapshot_id)
-    assert compactor.plan(table, **wanted).steps == ()
+    assert compactor.plan(table, **wanted).rewrites == ()
     forgetful = replace(
         compactor.application.context(table), store=SqlStore.in_file(tmp_path / "empty.db"), cache=StatsCache()
     )
     again = inspect.plan(forgetful, table, options(wanted))
-    assert {step.partition for step in again.steps} == {MANY, CALM}
+    assert {step.partition for step in again.rewrites} == {MANY, CALM}
     add(spark, table, CALM)
-    assert {step.partition for step in compactor.plan(table, **wanted).steps} == {CALM}
+    assert {step.partition for step in compactor.plan(table, **wanted).rewrites} == {CALM}
 
 
 def test_a_run_that_was_taken_back_and_has_expired_settles_nothing(
@@ -217,4 +217,6 @@ def test_a_run_that_was_taken_back_and_has_expired_settles_nothing(
     spark.sql(f"CALL local.system.rollback_to_snapshot('{table}', {before.snapshot_id})")
     expire(spark, table)
     again = compactor.plan(table, **SMALL_OUTPUTS)
-    assert {f.path for step in again.steps for f in step.files} == {f.path for step in before.steps for f in step.files}
+    assert {f.path for step in again.rewrites for f in step.files} == {
+        f.path for step in before.rewrites for f in step.files
+    }

@@ -251,7 +251,7 @@ def test_an_equality_delete_on_a_dropped_column_is_planned(
     spark.sql(f"ALTER TABLE {days} DROP COLUMN key")
     assert compactor.health(days).to_dict()
     plan = compactor.plan(days)
-    assert len(plan.steps) == 2
+    assert len(plan.rewrites) == 2
     assert compactor.apply(plan).status is Status.COMMITTED
     assert ids(spark, days) == [i for i in range(30) if i != 5]
     assert delete_files(spark, days) == []

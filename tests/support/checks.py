@@ -21,5 +21,5 @@ def keeps_rows(
     saved = len(files) - len(data_files(spark, table, branch=branch))
     assert saved == outcome.files_before - outcome.files_after >= 1
     if settles:
-        assert compactor.plan(table, **options).steps == ()
+        assert compactor.plan(table, **options).rewrites == ()
     return outcome

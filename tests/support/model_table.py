@@ -557,10 +557,10 @@ def execute(
 ) -> Generator[Event, None, None]:
     """Stands in for the executor: one unit after the other; what is whole already is told first."""
     results, clean = dict(done), True
-    whole = [step for step in plan.steps if all(unit_id in done for unit_id in unit_ids(step))]
+    whole = [step for step in plan.rewrites if all(unit_id in done for unit_id in unit_ids(step))]
     for step in whole:
         yield GroupDone(written=_written(step, results))
-    for step in (s for s in plan.steps if s not in whole):
+    for step in (s for s in plan.rewrites if s not in whole):
         for unit, unit_id in zip(step.units, unit_ids(step), strict=True):
             if unit_id in results:
                 continue

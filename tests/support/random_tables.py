@@ -107,7 +107,7 @@ def exactly(size: int) -> int:
 
 def committed(state: PinnedFiles, plan: Plan, actual: Callable[[int], int], *, marker: bool = True) -> PinnedFiles:
     """The table once every group of a plan is committed in one snapshot."""
-    gone = {f.path for step in plan.steps for f in step.files}
+    gone = {f.path for step in plan.rewrites for f in step.files}
     number = state.sequence_number + 1 if state.format_version > 1 else 0
     outputs = [
         data_file(f"out-{number}-{n:04d}", actual(size), spec_id=place[0], partition=place[1], sequence_number=number)
@@ -131,7 +131,7 @@ def committed(state: PinnedFiles, plan: Plan, actual: Callable[[int], int], *, m
 
 def _outputs(state: PinnedFiles, plan: Plan) -> Iterator[tuple[int, tuple[int, Partition]]]:
     """Predicted size and place of every output; rows of an old spec spread over all current partitions."""
-    for step in plan.steps:
+    for step in plan.rewrites:
         if not step.regroup:
             place = step.files[0].spec_id, step.files[0].partition
             for unit in step.units:

@@ -1,17 +1,22 @@
-"""A process that compacts one table and falls asleep, or dies, at a step of the run.
+"""A process that compacts one table, or expires its snapshots, and falls asleep, or dies, at a step of the run.
 
-python -m tests.support.sleeper WAREHOUSE TABLE STEP SIGNAL
+python -m tests.support.sleeper WAREHOUSE TABLE STEP SIGNAL OPERATION
 """
 
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from icepact.housekeeping import expire
+from icepact.iceberg.commit.deletion import BulkDeletion
+from icepact.iceberg.commit.expire import commit_expiry
 from icepact.model.progress import UnitDone
 from tests.support.compactors import short_compactor
 
@@ -35,9 +40,12 @@ class Stopped:
             os.kill(os.getpid(), self._signal)
 
 
-def started(warehouse: Path, table: str, step: str, number: signal.Signals) -> "subprocess.Popen[str]":
+def started(
+    warehouse: Path, table: str, step: str, number: signal.Signals, operation: str = "compact"
+) -> "subprocess.Popen[str]":
     """The process."""
-    command = [sys.executable, "-m", "tests.support.sleeper", str(warehouse), table, step, str(int(number))]
+    given = [str(warehouse), table, step, str(int(number)), operation]
+    command = [sys.executable, "-m", "tests.support.sleeper", *given]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -57,16 +65,44 @@ def asleep(warehouse: Path, table: str, step: str) -> Iterator[dict[str, str]]:
             said["out"], said["err"] = process.communicate(timeout=120)
 
 
-def killed(warehouse: Path, table: str, step: str) -> None:
+def killed(warehouse: Path, table: str, step: str, operation: str = "compact") -> None:
     """Started, and killed at a step."""
-    with started(warehouse, table, step, signal.SIGKILL) as process:
+    with started(warehouse, table, step, signal.SIGKILL, operation) as process:
         _, err = process.communicate(timeout=120)
     if process.returncode != -signal.SIGKILL:
         raise RuntimeError(f"it never came to {step}: {err[-2000:]}")
 
 
-if __name__ == "__main__":
-    outcome = short_compactor(warehouse=sys.argv[1]).compact(
-        sys.argv[2], progress=Stopped(sys.argv[3], signal.Signals(int(sys.argv[4]))), **OPTIONS
-    )
+def with_more_steps(stopped: Stopped) -> None:
+    """An expiry has steps, too, that nobody else asks for: `landed`, right after its commit, and `halfway`, when half
+    of a portion is deleted."""
+
+    def landed(*args: Any) -> None:
+        commit_expiry(*args)
+        stopped.step("landed")
+
+    delete = BulkDeletion.delete
+
+    def halfway(self: BulkDeletion, paths: Sequence[str]) -> list[str]:
+        left = delete(self, paths[: len(paths) // 2])
+        stopped.step("halfway")
+        return left + delete(self, paths[len(paths) // 2 :])
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(expire, "commit_expiry", landed)
+    patch.setattr(BulkDeletion, "delete", halfway)
+
+
+def main(warehouse: str, table: str, step: str, number: str, operation: str) -> None:
+    """Do it."""
+    stopped, compactor = Stopped(step, signal.Signals(int(number))), short_compactor(warehouse=warehouse)
+    if operation == "expire":
+        with_more_steps(stopped)
+        outcome = compactor.expire(table, progress=stopped)
+    else:
+        outcome = compactor.compact(table, progress=stopped, **OPTIONS)
     print(outcome.status, outcome.error, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

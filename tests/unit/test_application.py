@@ -123,7 +123,7 @@ def test_what_died_comes_first_then_the_plan_then_the_question(stage: Stage) -> 
     stage.resumed = run_outcome("r1")
 
     def confirm(plan: Plan) -> bool:
-        stage.heard.append(f"confirm {len(plan.steps)}")
+        stage.heard.append(f"confirm {len(plan.rewrites)}")
         return True
 
     def on_resumed(resumed: Outcome | None) -> None:

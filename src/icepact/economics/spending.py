@@ -54,7 +54,7 @@ def spent_by(outcome: Outcome) -> Spending:
 
 def planned_spending(plan: Plan) -> Spending:
     """What a run that is under way will have taken by its plan."""
-    return Spending.sum(Spending(money=step.cost.money.likely, bytes=step.bytes) for step in plan.steps)
+    return Spending.sum(Spending(money=step.cost.money.likely, bytes=step.bytes) for step in plan.rewrites)
 
 
 def spent_by_table(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from icepact.model.decision import TableDecisions
     from icepact.model.fleet import Fleet, Round, Visit
     from icepact.model.health import Health
+    from icepact.model.maintenance import MaintenanceOutcome
     from icepact.model.outcome import Outcome
     from icepact.model.plan import Plan
     from icepact.plan.strategies.table import SelectFiles
@@ -122,6 +123,129 @@ class Compactor:
         do, the answer is its outcome."""
         return self.application.compact(table, self._request(**given), progress=progress)
 
+    # -- housekeeping -----------------------------------------------------------------------------
+
+    def expire(
+        self,
+        table: str,
+        *,
+        older_than: str | float | None = None,
+        retain_last: int | None = None,
+        allow_young: bool = False,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> "Outcome":
+        """Expire snapshots above an age, but not the newest `retain_last` of a branch, and delete what only they need;
+        what is not given is as the table or its policy says, or 5 days and 1. A dry run says what would go."""
+        request = self._request(expire_older_than=older_than, expire_retain_last=retain_last)
+        return self.application.expire(table, request, allow_young=allow_young, dry_run=dry_run, progress=progress)
+
+    def orphans(
+        self,
+        table: str,
+        *,
+        older_than: str | float | None = None,
+        exclude: Sequence[str] = (),
+        allow_young: bool = False,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> "Outcome":
+        """Delete files below a table's locations that nothing refers to and that are older than 3 days, or as its
+        policy says, but for those in the folders to `exclude`. A dry run says what would go."""
+        request = self._request(orphans_older_than=older_than)
+        how: dict[str, Any] = {"allow_young": allow_young, "dry_run": dry_run, "progress": progress}
+        return self.application.orphans(table, request, exclude=exclude, **how)
+
+    def statistics(
+        self,
+        table: str,
+        *,
+        columns: Sequence[str] | None = None,
+        stale_after: float | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> "Outcome":
+        """Compute statistics of a table's columns, of all that can have some if none are named, and of its partitions,
+        where they are stale: more than a share of the rows has changed since. A dry run says what would be done."""
+        request = self._request(statistics_stale_after=stale_after)
+        how: dict[str, Any] = {"dry_run": dry_run, "progress": progress}
+        return self.application.statistics(table, request, columns=columns, **how)
+
+    def manifests(self, table: str, *, dry_run: bool = False, progress: Progress | None = None) -> "Outcome":
+        """Rewrite manifests of a table where it pays: many small ones, and those whose partitions are scattered."""
+        how: dict[str, Any] = {"dry_run": dry_run, "progress": progress}
+        return self.application.manifests(table, self._request(), **how)
+
+    def ttl(
+        self,
+        table: str,
+        *,
+        column: str | None = None,
+        keep: str | float | None = None,
+        level: str | None = None,
+        pattern: str | None = None,
+        zone: str | None = None,
+        since: str | None = None,
+        branch: str | None = None,
+        allow_young: bool = False,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> "Outcome":
+        """Take whole partitions, or with `level="file"` single files, out of a table once all their rows are older
+        than `keep` by the time in a column; no row is rewritten. What is not given is as the policy says. A dry run
+        tells the oldest and the newest value of what would go."""
+        request = self._request(
+            ttl_column=column,
+            ttl_keep=keep,
+            ttl_level=level,
+            ttl_pattern=pattern,
+            ttl_zone=zone,
+            ttl_since=since,
+            branch=branch,
+        )
+        how: dict[str, Any] = {"allow_young": allow_young, "dry_run": dry_run, "progress": progress}
+        return self.application.ttl(table, request, **how)
+
+    def tags(
+        self,
+        table: str,
+        *,
+        period: str | None = None,
+        offset: str | float | None = None,
+        max_delay: str | float | None = None,
+        pattern: str | None = None,
+        max_age: str | float | None = None,
+        zone: str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> "Outcome":
+        """Make the hourly, daily or monthly tag that is due; a tag that there is, is never moved."""
+        request = self._request(
+            tag_period=period,
+            tag_offset=offset,
+            tag_max_delay=max_delay,
+            tag_pattern=pattern,
+            tag_max_age=max_age,
+            tag_zone=zone,
+        )
+        how: dict[str, Any] = {"dry_run": dry_run, "progress": progress}
+        return self.application.tags(table, request, **how)
+
+    def maintain(
+        self,
+        table: str,
+        *,
+        exclude: Sequence[str] = (),
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        **given: Any,
+    ) -> "MaintenanceOutcome":
+        """Do what the policy of a table names as housekeeping, compaction included, where it is due; budgets hold over
+        all of it. A dry run says what each operation would do."""
+        return self.application.maintain(
+            table, self._request(**given), exclude=exclude, dry_run=dry_run, progress=progress
+        )
+
     # -- policies ---------------------------------------------------------------------------------
 
     def policy(self, table: str, **given: Any) -> "TablePolicy":
@@ -155,6 +279,7 @@ class Compactor:
         *,
         fleet: "Fleet | None" = None,
         dry_run: bool = False,
+        maintain: bool = False,
         on_table: Callable[[str], None] | None = None,
         on_visit: "Callable[[Visit], None] | None" = None,
         **budget: Any,
@@ -162,10 +287,13 @@ class Compactor:
         """Do one round over the fleet: for each table, in the order of the ranking, a run that died is resumed, and the
         table is planned and compacted, within its own budgets and one for all of them.
 
-        `fleet` is a ranking that was made before. `on_table` is called before each table, `on_visit` after it.
+        With `maintain`, all else that its policy names is done with each table, too. `fleet` is a ranking that was
+        made before. `on_table` is called before each table, `on_visit` after it.
         """
         found = self.fleet(pattern, **budget) if fleet is None else fleet
-        return self.application.fleet_run(found, dry_run=dry_run, on_table=on_table, on_visit=on_visit)
+        return self.application.fleet_run(
+            found, dry_run=dry_run, maintain=maintain, on_table=on_table, on_visit=on_visit
+        )
 
     # -- runs -------------------------------------------------------------------------------------
 

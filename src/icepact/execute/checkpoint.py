@@ -48,6 +48,8 @@ def outputs_by_group(checkpoints: Iterable[Checkpoint]) -> dict[str, frozenset[s
     """Files of every group, as far as checkpoints tell."""
     files: dict[str, set[str]] = defaultdict(set)
     for checkpoint in checkpoints:
+        if isinstance(checkpoint.document["files"], str):  # housekeeping writes down what it deletes, not what it wrote
+            continue
         files[group_of(checkpoint.unit_id)] |= {str(file["file-path"]) for file in checkpoint.document["files"]}
     return {group: frozenset(paths) for group, paths in files.items()}
 

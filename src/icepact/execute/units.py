@@ -83,7 +83,7 @@ def unit_of_path(plan: Plan) -> dict[str, str]:
     """Which unit each input belongs to."""
     return {
         file.path: unit_id
-        for step in plan.steps
+        for step in plan.rewrites
         for unit_id, unit in zip(unit_ids(step), step.units, strict=True)
         for file in unit.files
     }
@@ -111,9 +111,9 @@ class _Execution:
         """What has happened since the last event."""
         self._rewriters: dict[Method, Rewriter] = {}
         self._results: dict[str, UnitResult] = dict(done)
-        self._missing = {step.group_id: set(unit_ids(step)) - done.keys() for step in plan.steps}
+        self._missing = {step.group_id: set(unit_ids(step)) - done.keys() for step in plan.rewrites}
         """Units that each group still waits for."""
-        self._step_of = {step.group_id: step for step in plan.steps}
+        self._step_of = {step.group_id: step for step in plan.rewrites}
         self._early_results: SimpleQueue[tuple[Task, UnitResult]] = SimpleQueue()
         self._failed_groups: set[str] = set()
         self._clean = True
@@ -169,13 +169,9 @@ class _Execution:
 
     def _tasks(self) -> dict[Method, list[Task]]:
         tasks: dict[Method, list[Task]] = {}
-        for step in self._plan.steps:
-            match step:
-                case RewriteFiles():
-                    some = [Task(step, u, name) for u, name in zip(step.units, unit_ids(step), strict=True)]
-                    tasks.setdefault(step.method, []).extend(t for t in some if t.unit_id not in self._results)
-                case _:
-                    assert_never(step)
+        for step in self._plan.rewrites:
+            some = [Task(step, u, name) for u, name in zip(step.units, unit_ids(step), strict=True)]
+            tasks.setdefault(step.method, []).extend(t for t in some if t.unit_id not in self._results)
         return tasks
 
     def _batches(self, tasks: Mapping[Method, list[Task]]) -> Iterator[_Batch]:

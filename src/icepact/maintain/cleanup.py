@@ -11,12 +11,14 @@ from functools import partial
 from icepact.commit.reconcile import Fate, cannot_land
 from icepact.execute.checkpoint import outputs_by_group
 from icepact.execute.uploads import unfinished_uploads
+from icepact.housekeeping.expire import left_of_expiry
 from icepact.iceberg.commit.orphan_metadata import orphan_metadata
 from icepact.iceberg.commit.run_files import (
     deletable_files,
     delete_files,
     listed_files,
     may_delete,
+    missing_files,
     referenced,
     run_folder,
     unknown_files,
@@ -28,6 +30,7 @@ from icepact.maintain.aftercare import take_over_history
 from icepact.maintain.interrupts import under_way
 from icepact.maintain.rounds import stop_the_table
 from icepact.maintain.runs import check_unseen, fates_of, hold
+from icepact.maintain.steps import written_down
 from icepact.model.errors import (
     BadInput,
     CatalogUnusable,
@@ -38,6 +41,7 @@ from icepact.model.errors import (
     TableNotFound,
     is_full,
 )
+from icepact.model.expiry import EXPIRE
 from icepact.model.formatting import plural
 from icepact.model.plan import Plan
 from icepact.model.recovery import CleanupResult
@@ -154,7 +158,7 @@ def _sweep(
         fates = _final_fates(table, record, store, now)
         if isinstance(fates, str):
             return _left_alone(record, f"{why}; {fates}")
-        orphans = _orphan_metadata(table, record, fates)
+        orphans = _orphan_metadata(table, record, fates) | _left_of_expiry(table, record, store)
         if delete:
             end = partial(_fence if record.status.open else _close_attempts, table, record, store, fates, list(orphans))
             try:
@@ -315,6 +319,18 @@ def _orphan_metadata(table: IcebergTable, record: RunRecord, fates: _Fates) -> d
         return {}
 
 
+def _left_of_expiry(table: IcebergTable, record: RunRecord, store: RunStore) -> dict[str, int]:
+    """What an expiry that died had written down and nothing needs any more: nobody else knows of it."""
+    if not may_delete(table):
+        return {}
+    files = left_of_expiry(table, written_down(store, record.run_id, EXPIRE))
+    if files is None:
+        return {}
+    sizes = {file.path: file.size for file in files}
+    missing = missing_files(table, list(sizes))
+    return {path: size for path, size in sizes.items() if path not in missing}
+
+
 def _delete_orphan_metadata(table: IcebergTable, record: RunRecord, fates: _Fates, orphans: Sequence[str]) -> None:
     """Delete what the commits left, before their attempts are taken off the record: nothing else knows what belongs to
     them."""
@@ -390,7 +406,7 @@ def _checked(table: IcebergTable, record: RunRecord, store: RecordStore, fates: 
 def _all_of_it(record: RunRecord, store: RunStore, commits: Sequence[CommittedBatch]) -> bool:
     """Whether these commits are everything that a run had planned."""
     try:
-        planned = {step.group_id for step in Plan.from_json(store.plan(record.run_id)).steps}
+        planned = {step.group_id for step in Plan.from_json(store.plan(record.run_id)).rewrites}
     except ValueError:  # not kept, or of another version
         return False
     return planned <= groups_of(commits)

@@ -8,6 +8,7 @@ from icepact.iceberg.java.bridge import describe_error
 from icepact.maintain.compaction import compact
 from icepact.maintain.context import Context
 from icepact.maintain.inspect import summary
+from icepact.maintain.maintenance import maintain
 from icepact.model.errors import PermanentError, TableBusy
 from icepact.model.fleet import (
     Fleet,
@@ -45,8 +46,11 @@ def inspect_tables(
     return Fleet(tables=ranked, failed=failed, budget=tuple(limits), currency=context.prices.currency)
 
 
-def visit_tables(context: Context, fleet: Fleet, *, dry_run: bool, on_table: OnTable) -> Iterator[Visit]:
-    """Visit every table once. What the budget allows whole comes first; what is left of it goes to the others."""
+def visit_tables(
+    context: Context, fleet: Fleet, *, dry_run: bool, on_table: OnTable, housekeeping: bool = False
+) -> Iterator[Visit]:
+    """Visit every table once. What the budget allows whole comes first; what is left of it goes to the others. With
+    `housekeeping`, all else that its policy names is done with each table, too."""
     for entry in fleet.failed:
         yield Visit(table=entry.table, ended=VisitStatus.FAILED, reason=entry.reason)
     left = list(fleet.budget)
@@ -55,6 +59,8 @@ def visit_tables(context: Context, fleet: Fleet, *, dry_run: bool, on_table: OnT
         visit = Visit(table=ranked.summary.table, ended=VisitStatus.SKIPPED, reason=ranked.summary.off or "")
         if ranked.summary.off is None:
             visit = _visit(context, ranked, left, dry_run=dry_run)
+            if housekeeping and visit.ended is not VisitStatus.FAILED:
+                visit = _maintained(context, visit, dry_run=dry_run)
         left = [replace(limit, amount=max(0.0, limit.amount - _spent(visit, limit.resource))) for limit in left]
         yield visit
 
@@ -77,6 +83,21 @@ def _visit(context: Context, ranked: RankedTable, left: Sequence[Limit], *, dry_
     except Exception as error:
         return replace(visiting.visit, ended=VisitStatus.FAILED, reason=describe_error(error))
     return visiting.visit if outcome is None else _applied(visiting.visit, replace(outcome, resumed=None))
+
+
+def _maintained(context: Context, visit: Visit, *, dry_run: bool) -> Visit:
+    """A visit with the housekeeping that the table's policy names."""
+    try:
+        done = maintain(context, visit.table, Options(), without=("compact",), dry_run=dry_run)
+    except Exception as error:
+        return replace(visit, ended=VisitStatus.FAILED, reason=describe_error(error))
+    if not done.well:
+        wrong = next(one for one in done.operations if not one.well)
+        why = wrong.reason or (wrong.outcome and wrong.outcome.error) or "see its outcome"
+        return replace(visit, ended=VisitStatus.FAILED, reason=f"{wrong.operation}: {why}", maintenance=done)
+    idle = visit.ended is VisitStatus.NOTHING and done.did_something
+    ended = (VisitStatus.PLANNED if dry_run else VisitStatus.DONE) if idle else visit.ended
+    return replace(visit, ended=ended, maintenance=done)
 
 
 class _Visiting:
@@ -110,7 +131,7 @@ class _Visiting:
 
 def _planned(visit: Visit, made: Plan) -> Visit:
     """A visit with its plan; if the plan has no steps, why: something is held back, or there is nothing to do."""
-    if made.steps:
+    if made.rewrites:
         return replace(visit, ended=VisitStatus.PLANNED, plan=made)
     # what is held back stands at the end of what is left out
     return visit if made.complete else replace(visit, ended=VisitStatus.SKIPPED, reason=made.left_out[-1].reason)
@@ -124,7 +145,7 @@ def _applied(visit: Visit, outcome: Outcome) -> Visit:
 
 def _spent(visit: Visit, resource: Resource) -> float:
     """What a table took: what was promised for it, or more if it was found to be more."""
-    planned = sum((step.demand for step in visit.plan.steps), NO_DEMAND) if visit.plan else NO_DEMAND
+    planned = sum((step.demand for step in visit.plan.rewrites), NO_DEMAND) if visit.plan else NO_DEMAND
     return max(planned.of(resource), _measured(visit.outcome).of(resource)) + _measured(visit.resumed).of(resource)
 
 

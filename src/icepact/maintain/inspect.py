@@ -37,12 +37,15 @@ from icepact.plan.pick import asks_for_worth
 from icepact.plan.planner import make_plan
 from icepact.plan.shortlist import shortlist
 from icepact.policy.layers import Policies, TablePolicy
+from icepact.policy.managed import ManagedBy, leaves_alone, managed_by
 from icepact.policy.options import Options
 from icepact.record.store import RecordStore, RunStore
 from icepact.stats.table import FileStats, file_stats_of
 
 _RUNS_REMEMBERED, _RUNS_OF_OTHERS = 12, 16
 """Of which speeds are learned: older ones would count for next to nothing."""
+_KINDS_OF_RUNS = 5
+"""For each that rewrote files, there may be so many of housekeeping."""
 _RUNS_WITH_LESSONS = 200
 """Of which lessons are learned: those on the table, and as many of the whole catalog."""
 SET_ASIDE_AFTER = 3
@@ -68,14 +71,15 @@ def summary(context: Context, name: str) -> TableSummary:
     return summary_of(decided.decisions, policy, doubt=doubts)
 
 
-def health(context: Context, name: str, request: Options) -> Health:
-    """Pin a table and assess it, with its priorities and the timeline of its snapshots. Nothing is decided: what was
-    decided before stays in the cache for the next plan."""
+def health(context: Context, name: str, request: Options) -> tuple[Health, IcebergTable, Policy]:
+    """Pin a table and assess it, with its priorities and the timeline of its snapshots; the table and its policy, too.
+    Nothing is decided: what was decided before stays in the cache for the next plan."""
     table, policy = _table_and_policy(context, name, request)
     inspection, _, memo = _assess_table(context, table, policy)
     context.cache.keep_inspection(table.uuid, policy.branch, inspection, memo)
     found = with_priorities(inspection.health, policy.priority_weights, datetime.now(UTC))
-    return replace(found, timeline=table.timeline(found.snapshot_id))
+    notes = tuple(str(service) for service in services_of(table, context.spark_catalog))
+    return replace(found, timeline=table.timeline(found.snapshot_id), notes=notes), table, policy
 
 
 def plan(
@@ -226,7 +230,8 @@ def lessons_of(store: RecordStore, catalog: str, table: str, now: datetime) -> L
 
 def _runs_of(store: RunStore, catalog: str, table: str) -> Sequence[RunRecord]:
     """The newest runs on a table that have ended."""
-    return store.runs(catalog=catalog, table=table, limit=_RUNS_REMEMBERED, worked_only=True)
+    runs = store.runs(catalog=catalog, table=table, limit=_KINDS_OF_RUNS * _RUNS_REMEMBERED, worked_only=True)
+    return [run for run in runs if run.outcome is None or run.outcome.groups][:_RUNS_REMEMBERED]
 
 
 def rates_of(context: Context, table: IcebergTable, policy: Policy, mine: Sequence[RunRecord] | None = None) -> Rates:
@@ -258,9 +263,17 @@ def resolve_policy(
     """Load a table, and resolve the policy that holds for it."""
     table = spark_catalog.table(name)
     table.refresh()
-    return table, policies.resolve(
-        request, table.properties, spark_catalog.catalog, table_parts(name, spark_catalog.catalog)
-    )
+    found = policies.resolve(request, table.properties, spark_catalog.catalog, table_parts(name, spark_catalog.catalog))
+    service = leaves_alone(services_of(table, spark_catalog), "compact")
+    if service is not None and found.policy.sources["enabled"] == "default":
+        sources = {**found.policy.sources, "enabled": str(service)}
+        found = replace(found, policy=replace(found.policy, enabled=False, sources=sources), sources=sources)
+    return table, found
+
+
+def services_of(table: IcebergTable, spark_catalog: SparkCatalog) -> tuple[ManagedBy, ...]:
+    """Other services that look after a table."""
+    return managed_by(table.properties, table.location, spark_catalog.settings)
 
 
 def _table_and_policy(context: Context, name: str, request: Options) -> tuple[IcebergTable, Policy]:

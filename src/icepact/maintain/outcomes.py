@@ -4,7 +4,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import assert_never
 
 from icepact.commit.judge import Answer
 from icepact.economics.overhead import overhead_of
@@ -16,7 +15,7 @@ from icepact.model.effort import Effort, Estimate
 from icepact.model.formatting import plural
 from icepact.model.methods import METHODS, Method
 from icepact.model.outcome import GroupOutcome, Outcome
-from icepact.model.plan import RewriteFiles, Step
+from icepact.model.plan import RewriteFiles
 from icepact.model.prices import Prices
 from icepact.model.rewrite import Written
 from icepact.model.status import Status
@@ -25,14 +24,14 @@ from icepact.model.status import Status
 def outcome_of(run: Run) -> Outcome:
     """The outcome of a run: its status, what became of each group, and what it did to the table."""
     plan, committed = run.plan, run.committed
-    tried = tuple(_step_outcome(run, step, committed=step.group_id in committed) for step in plan.steps)
+    tried = tuple(_group_outcome(run, step, committed=step.group_id in committed) for step in plan.rewrites)
     groups = (*tried, *(_group_outcome(run, each.step, committed=False, why=each.reason) for each in run.dropped))
     done = [g for g in groups if g.committed]
     made = [g for g in groups if g.group_id in run.written]
     predicted, actual = Amounts.sum(map(predicted_amounts, made)), Amounts.sum(map(actual_amounts, made))
     seconds, effort = time.monotonic() - run.clock, Effort.sum(g.effort for g in groups)
     # of work that several processes did it cannot be told
-    overhead = 0.0 if run.claim.epoch else _overhead(made, seconds, effort.seconds, plan.predicted.cores)
+    overhead = 0.0 if run.claim.epoch or plan.chores else _overhead(made, seconds, effort.seconds, plan.predicted.cores)
     rows_deleted = sum(g.rows_in - g.rows_out for g in done)
     return Outcome(
         run_id=run.run_id,
@@ -70,8 +69,10 @@ def outcome_of(run: Run) -> Outcome:
         layout=plan.policy.fingerprint,
         pinned_sequence_number=plan.sequence_number,
         planned_at=plan.planned_at,
-        reason=None if groups else plan.why_nothing,
+        reason=None if groups or plan.chores else plan.why_nothing,
         error=run.error,
+        operation=plan.operation,
+        steps=tuple(run.chores_done),
     )
 
 
@@ -109,14 +110,6 @@ def _became(outcome: Outcome, again: str) -> str:
             return f"{run} is cancelled, {outcome.table} is as it was: {again} begins anew"
     reason = f" ({outcome.error})" if outcome.error and outcome.status is Status.FAILED else ""
     return f"{run} is {outcome.status}{reason}, {done} of {plural(len(outcome.groups), 'group')} committed: {again}"
-
-
-def _step_outcome(run: Run, step: Step, *, committed: bool) -> GroupOutcome:
-    match step:
-        case RewriteFiles():
-            return _group_outcome(run, step, committed=committed)
-        case _:
-            assert_never(step)
 
 
 def _group_outcome(run: Run, step: RewriteFiles, *, committed: bool, why: str = "") -> GroupOutcome:
@@ -192,6 +185,8 @@ def _status(run: Run, groups: tuple[GroupOutcome, ...]) -> Status:
         return run.status
     if run.error is not None:
         return Status.FAILED
+    if run.plan.chores:
+        return Status.COMMITTED if any(result.done for result in run.chores_done) else Status.NOTHING_TO_DO
     if not groups:
         return Status.SUPERSEDED if any(each.overtaken for each in run.dropped) else Status.NOTHING_TO_DO
     done = sum(g.committed for g in groups)

@@ -36,7 +36,7 @@ from icepact.iceberg.table.staging import Staging
 from icepact.iceberg.table.table import HeadView, IcebergTable
 from icepact.model.errors import IcepactError, ProofFailed, RunLost
 from icepact.model.files import DataFile, signature
-from icepact.model.outcome import Outcome
+from icepact.model.outcome import ChoreResult, Outcome
 from icepact.model.plan import Plan, RewriteFiles, Unit
 from icepact.model.policy import Proofs
 from icepact.model.progress import Progress, UnitDone
@@ -99,6 +99,7 @@ class Run:
     """True if the error speaks against the table: it is not just that somebody wanted the run to end."""
     status: Status | None = None
     """How it ended, if that does not follow from its groups."""
+    chores_done: list[ChoreResult] = field(default_factory=list)
     outcome: Outcome | None = None
     """Once it has ended."""
 
@@ -147,6 +148,7 @@ class Work:
         self._progress = progress
         self._schema = json.loads(table.schema)
         self._budget = RunBudget(run.plan)
+        self._groups = len(run.plan.rewrites)
         self._batches = 0
         self._odd: dict[str, Any] = {}
         self._ready: list[ProvenGroup] = []
@@ -167,11 +169,11 @@ class Work:
         """Execute, prove and commit; groups that the table moved on under are planned again at the new head."""
         for number in range(ROUNDS):
             plan = self._with_a_pin(plan)
-            if not plan.steps:
+            if not plan.rewrites:
                 return
             assert plan.snapshot_id is not None  # a table without a snapshot has no files to plan
             self._plan, self._reads = plan, what_is_read(plan, self._table)
-            self._steps = {step.group_id: step for step in plan.steps}
+            self._steps = {step.group_id: step for step in plan.rewrites}
             self._staging = retry_reads(Staging)(
                 self._table,
                 snapshot_id=plan.snapshot_id,
@@ -194,16 +196,18 @@ class Work:
             again = {g for g, verdict in self._run.given_up.items() if verdict.answer in _AGAIN}
             if not again or number + 1 == ROUNDS:
                 return
-            view = self._table.view(plan.branch, [f.path for s in plan.steps if s.group_id in again for f in s.files])
+            view = self._table.view(
+                plan.branch, [f.path for s in plan.rewrites if s.group_id in again for f in s.files]
+            )
             planned = rebase(plan, again, view)
             self._run.given_up |= planned.given_up
-            if not planned.plan.steps:
+            if not planned.plan.rewrites:
                 return
-            again_ids = {step.group_id for step in planned.plan.steps}
+            again_ids = {step.group_id for step in planned.plan.rewrites}
             missing = {path for g in again_ids for path in self._run.given_up.pop(g).missing}
             changed = planned.changed | self._units_of(missing)
             if self._interpretations != {view.interpretation}:  # what was read may mean something else now
-                changed |= {unit_id for step in planned.plan.steps for unit_id in unit_ids(step)}
+                changed |= {unit_id for step in planned.plan.rewrites for unit_id in unit_ids(step)}
                 self._interpretations.clear()
             for unit_id in changed & self._run.results.keys():
                 self._run.stale |= {f.path for f in self._run.results.pop(unit_id).files}
@@ -214,8 +218,8 @@ class Work:
         self._table.refresh()
         if self._table.has_snapshot(plan.snapshot_id):
             return plan
-        view = self._table.view(plan.branch, [f.path for step in plan.steps for f in step.files])
-        planned = rebase(plan, {step.group_id for step in plan.steps}, view)
+        view = self._table.view(plan.branch, [f.path for step in plan.rewrites for f in step.files])
+        planned = rebase(plan, {step.group_id for step in plan.rewrites}, view)
         self._run.given_up |= planned.given_up
         for unit_id in planned.changed & self._run.results.keys():
             self._run.stale |= {f.path for f in self._run.results.pop(unit_id).files}
@@ -235,7 +239,7 @@ class Work:
         """Groups that failed by themselves: those whose files somebody else replaced, and expired, are superseded."""
         if not failed:
             return {}
-        paths = [f.path for step in plan.steps if step.group_id in failed for f in step.files]
+        paths = [f.path for step in plan.rewrites if step.group_id in failed for f in step.files]
         gone = rebase(plan, failed, self._table.view(plan.branch, paths)).given_up
         self._run.given_up |= gone
         return {group: reason for group, reason in failed.items() if group not in gone}
@@ -319,7 +323,7 @@ class Work:
 
     def _is_enough(self) -> bool:
         """Whether what is proven is to be committed now: a share of the groups, or it has waited for long."""
-        enough = len(self._ready) >= math.ceil(len(self._run.plan.steps) / self._plan.policy.max_commits)
+        enough = len(self._ready) >= math.ceil(self._groups / self._plan.policy.max_commits)
         return enough or time.monotonic() - self._ready_since > COMMITTED_AFTER
 
     def _proven(self, step: RewriteFiles, written: Written) -> ProvenGroup:
@@ -385,7 +389,7 @@ class Work:
             pinned_version=plan.format_version,
             columns=self._columns or frozenset(),
             interpretation=next(iter(self._interpretations)) if len(self._interpretations) == 1 else None,
-            last=frozenset(step.group_id for step in run.plan.steps) - run.committed if whole else frozenset(),
+            last=frozenset(step.group_id for step in run.plan.rewrites) - run.committed if whole else frozenset(),
             earlier=[landed.sequence_number for landed in run.landed],
             facts={
                 "run-id": run.run_id,
@@ -483,7 +487,7 @@ def what_is_read(plan: Plan, table: IcebergTable) -> dict[str, str]:
     how = table.interpretation
     return {
         unit_id: f"{plan.format_version}-{how}-{signature(unit.files, plan.deletes)}-{_numbers(unit)}"
-        for step in plan.steps
+        for step in plan.rewrites
         for unit_id, unit in zip(unit_ids(step), step.units, strict=True)
     }
 
@@ -510,7 +514,7 @@ def rebase(plan: Plan, group_ids: Collection[str], view: HeadView) -> Rebased:
     steps: list[RewriteFiles] = []
     changed: set[str] = set()
     given_up: dict[str, Verdict] = {}
-    for step in plan.steps:
+    for step in plan.rewrites:
         if step.group_id not in group_ids:
             continue
         gone = [f.path for f in step.files if f.path not in live]

@@ -30,6 +30,7 @@ from icepact.maintain.inspect import SET_ASIDE_AFTER
 from icepact.maintain.interrupts import UnderWay, stopped_in_order
 from icepact.maintain.outcomes import outcome_of, what_became_of
 from icepact.maintain.rounds import BROKEN, RECALLED_FOR, Run, Work, failure_of, rebase, stop_the_table, what_is_read
+from icepact.maintain.steps import carry_out_chores, keep_statistics
 from icepact.model.errors import (
     BadInput,
     Cancelled,
@@ -39,6 +40,7 @@ from icepact.model.errors import (
     IcepactError,
     RunLost,
     TableBusy,
+    Unfinished,
     is_full,
 )
 from icepact.model.files import signature
@@ -63,6 +65,8 @@ _FINISH_ATTEMPTS = 5
 """How often a store that fails is asked to record the end of a run: until then it counts as under way."""
 _FIRST_WAIT = 0.2
 """Seconds before the second time; doubles from there."""
+_NOTHING_IS_DELETED_AFTER = (CommitUnknown, CommitBroken, RunLost, Unfinished)
+_NOT_THE_TABLES_FAULT = (Cancelled, RunLost, TableBusy, Unfinished)
 _log = logging.getLogger("icepact")
 
 
@@ -85,7 +89,7 @@ def apply(
     if table.uuid != plan.uuid:
         raise BadInput(f"{plan.table} is not the table that was planned: plan again")
     table.refresh()
-    if plan.steps and not table.has_snapshot(plan.snapshot_id):
+    if plan.rewrites and not table.has_snapshot(plan.snapshot_id):
         raise BadInput(f"snapshot {plan.snapshot_id} of {plan.table} has expired: plan again")
     started = datetime.now(UTC)
     run_id = f"{started:%Y%m%d%H%M%S}-{secrets.token_hex(4)}"
@@ -108,7 +112,7 @@ def apply(
         return run.outcome
     refuse_broken(store, table)
     spark = table.session.sparkContext
-    if any(METHODS[step.method].needs_workers for step in plan.steps):
+    if any(METHODS[step.method].needs_workers for step in plan.rewrites):
         start_workers(spark)
     with lease_held(store, table, record.run_id, under) as watch:
         progress.step("held")
@@ -118,9 +122,14 @@ def apply(
         progress.step("recorded")
         work = Work(table, run, store, watch, progress)
 
-        return finalize(
-            table, run, store, progress, lambda: reconcile_commits(table, run, store, lambda: work.carry_out(plan))
-        )
+        def do() -> None:
+            if plan.rewrites:
+                reconcile_commits(table, run, store, lambda: work.carry_out(plan))
+            carry_out_chores(table, run, store, watch, progress, catalog=record.catalog)
+            if run.landed:
+                keep_statistics(table, plan.branch, run_id, watch.check)
+
+        return finalize(table, run, store, progress, do)
 
 
 @stopped_in_order
@@ -176,6 +185,7 @@ def resume(
                     _accept(table, run, store, attempt, end)
             back = groups_of(attempt for attempt, end in fates if end is Fate.TAKEN_BACK)
             reconcile_commits(table, run, store, lambda: _carry_on(table, run, store, work, not_again=back))
+            carry_out_chores(table, run, store, watch, progress, catalog=record.catalog)
 
         return finalize(table, run, store, progress, carry_on)
 
@@ -186,7 +196,7 @@ def reconcile_commits(table: IcebergTable, run: Run, store: RecordStore, work: C
         work()
     except (CommitUnknown, Cancelled) as error:
         _reconcile_pending(table, run, store, own=isinstance(error, CommitUnknown))
-        if not run.committed >= {step.group_id for step in run.plan.steps}:
+        if not run.committed >= {step.group_id for step in run.plan.rewrites}:
             raise
     except BaseException:
         _reconcile_pending(table, run, store)
@@ -257,10 +267,10 @@ def _carry_on(
     plan = run.plan
     checkpoints = {c.unit_id: c.document for c in store.checkpoints(run.run_id)}
     _recall_committed(run, checkpoints)
-    groups = {step.group_id for step in plan.steps} - run.committed
+    groups = {step.group_id for step in plan.rewrites} - run.committed
     if not groups:
         return
-    view = table.view(plan.branch, [f.path for s in plan.steps if s.group_id in groups for f in s.files])
+    view = table.view(plan.branch, [f.path for s in plan.rewrites if s.group_id in groups for f in s.files])
     again = rebase(plan, groups, view)
     run.given_up |= again.given_up
     if not again.plan.steps:
@@ -268,7 +278,7 @@ def _carry_on(
 
     def finished(staging: Staging) -> Mapping[str, UnitResult]:
         found = {}
-        steps = tuple(step for step in again.plan.steps if step.group_id not in not_again)
+        steps = tuple(step for step in again.plan.rewrites if step.group_id not in not_again)
         reads = what_is_read(replace(again.plan, steps=steps), table)
         oldest = (store.now() - RECALLED_FOR).isoformat()
         for unit_id, document in checkpoints.items():
@@ -284,7 +294,7 @@ def _carry_on(
 def _recall_committed(run: Run, checkpoints: Mapping[str, Mapping[str, Any]]) -> None:
     """What was committed before the crash, for the outcome and for the clean-up, which must not touch it."""
     committed = run.committed - run.written.keys()
-    for step in run.plan.steps:
+    for step in run.plan.rewrites:
         if step.group_id in committed:
             run.written[step.group_id] = written_of(step, checkpoints)
 
@@ -346,12 +356,16 @@ def finalize(
     try:
         work()
     except BaseException as error:
-        certain = not isinstance(error, CommitUnknown | CommitBroken | RunLost) and not run.has_unknown_commit
+        certain = (
+            not isinstance(error, CommitUnknown | CommitBroken | RunLost | Unfinished) and not run.has_unknown_commit
+        )
         ours = to_icepact_error(error)
         run.error = str(ours or describe_error(error))
         if full := is_full(run.error) and isinstance(error, Exception) and not isinstance(error, IcepactError):
             run.error = full_disk_remedy(run.error, folders_of(table))
-        run.blamed = isinstance(error, Exception) and not isinstance(error, Cancelled | RunLost | TableBusy)
+        run.blamed = isinstance(error, Exception) and not isinstance(
+            error, Cancelled | RunLost | TableBusy | Unfinished
+        )
         if isinstance(error, Cancelled):
             run.status = Status.CANCELLED
         elif isinstance(error, CommitRefused) and run.has_unknown_commit:
@@ -387,9 +401,9 @@ def _set_clocks(table: IcebergTable, run: Run, store: ClockStore) -> None:
     """Record that partition groups of which nothing was left were compacted, as they were when the plan was made: what
     came later did not take part. Format version 1 cannot tell what came later."""
     plan, done = run.plan, run.committed
-    missing = {step.partition for step in plan.steps if step.group_id not in done}
+    missing = {step.partition for step in plan.rewrites if step.group_id not in done}
     missing |= {*plan.held_back, *(dropped.step.partition for dropped in run.dropped)}
-    tiers = {step.last_compacted_key: step.tier.value for step in plan.steps if step.partition not in missing}
+    tiers = {step.last_compacted_key: step.tier.value for step in plan.rewrites if step.partition not in missing}
     if tiers:
         pinned = None if plan.format_version == 1 else table.committed_at(plan.snapshot_id)
         store.mark_compacted(plan.uuid, plan.branch, tiers, pinned or datetime.now(UTC))
@@ -439,7 +453,7 @@ def _remember_failures(table: IcebergTable, run: Run, store: FailureStore) -> No
     failed = {group: why for group, why in {**refused, **run.failed}.items() if not is_full(why)}
     well = []
     committed = run.committed
-    for step in run.plan.steps:
+    for step in run.plan.rewrites:
         name = signature(step.files, run.plan.deletes)
         if step.group_id in failed:
             store.failed(table.uuid, failure_of(name, failed[step.group_id], step.partition))
@@ -457,7 +471,7 @@ def _clean_up(table: IcebergTable, run: Run, store: RunsAndLeases) -> None:
     known = {f.path for w in run.written.values() for f in w.files}
     known |= {f.path for r in run.results.values() for f in r.files} | run.stale
     # a unit failed, or a task died on the way: its files are not known by name
-    incomplete = len(run.written) < len(run.plan.steps) or not run.clean
+    incomplete = len(run.written) < len(run.plan.rewrites) or not run.clean
     try:
         # a commit may be on its way, and makes our files part of the table when it arrives
         for attempt, end in fates_of(table, store, run.pending, run.plan.branch, run.landed):

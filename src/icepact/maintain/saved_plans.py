@@ -25,7 +25,7 @@ def apply_saved(context: Context, saved: SavedPlan, progress: Progress) -> Outco
     """Carry out what is still as it was planned; the outcome tells of every group of the plan."""
     table = _its_table(context, saved)
     plan = saved.plan
-    if not plan.steps:
+    if not plan.rewrites:  # nothing, or housekeeping: that is judged anew as it is carried out
         return apply(context.spark_catalog, plan, context.store, progress)
     now = datetime.now(UTC)
     plan, dropped = _at_head(context, table, plan, now)
@@ -53,11 +53,11 @@ def _at_head(context: Context, table: IcebergTable, plan: Plan, now: datetime) -
     aside = set_aside(context.store.failures(table.uuid), now)
     dropped: list[DroppedGroup] = []
     kept: list[RewriteFiles] = []
-    view = table.view(plan.branch, [file.path for step in plan.steps for file in step.files])
+    view = table.view(plan.branch, [file.path for step in plan.rewrites for file in step.files])
     live: dict[str, list[DataFile]] = {}
     for file in view.files:
         live.setdefault(file.path, []).append(file)
-    for step in plan.steps:
+    for step in plan.rewrites:
         verdict = _judged(plan, step, view, live, pin.spec_id)
         reason = aside.get(signature(step.files, plan.deletes))
         if verdict.answer is not Answer.CLEAN:
@@ -106,10 +106,10 @@ def _judged(
 def _within(context: Context, table: IcebergTable, plan: Plan, now: datetime) -> tuple[Plan, list[DroppedGroup]]:
     """The groups that the budgets of this hour allow."""
     limits = limits_of(context, table.name, plan.policy, rates_of(context, table, plan.policy), now)
-    steps, refused = fit_to_budget(plan.steps, limits)
+    steps, refused = fit_to_budget(plan.rewrites, limits)
     dropped = [
         DroppedGroup(step=step, reason=refused[step.group_id], overtaken=False)
-        for step in plan.steps
+        for step in plan.rewrites
         if step.group_id in refused
     ]
     return replace(plan, steps=tuple(steps), budget=limits, complete=plan.complete and not dropped), dropped

@@ -16,7 +16,8 @@
     │   ├── RunLost              another process has taken the run over: this one must stop
     │   ├── Cancelled            somebody asked the run to stop
     │   └── CommitBroken         the commit landed and is wrong: rolled back if possible, nothing deleted
-    └── CommitUnknown            nobody knows whether the commit landed: nothing may be deleted
+    ├── CommitUnknown            nobody knows whether the commit landed: nothing may be deleted
+    └── Unfinished               what is left of a run is on record: it stays open, and is carried on with
 
 The message defaults to the first line of the class docstring. Errors carry one string, so they
 survive pickling to and from executors.
@@ -92,6 +93,10 @@ class CommitBroken(PermanentError):
 
 class CommitUnknown(IcepactError):
     """It is not known whether the commit landed; nothing was deleted."""
+
+
+class Unfinished(IcepactError):
+    """What is left of the run is on record, and is done once it is resumed."""
 
 
 FULL = "database or disk is full"

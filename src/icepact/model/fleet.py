@@ -11,6 +11,7 @@ from icepact.model.decision import TableDecisions
 from icepact.model.documents import HIDDEN, Document, Flat, key
 from icepact.model.errors import BadInput
 from icepact.model.limits import Demand, Limit
+from icepact.model.maintenance import MaintenanceOutcome
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
 from icepact.model.policy import Policy
@@ -172,6 +173,8 @@ class Visit(Document):
     plan: Annotated[Plan | None, HIDDEN] = None
     """What was to be done."""
     outcome: Outcome | None = None
+    maintenance: MaintenanceOutcome | None = None
+    """What housekeeping did besides; `None` if it was not asked for, or not come to."""
 
     @computed_field(alias="plan")
     @property

@@ -10,6 +10,7 @@ from pydantic import PlainSerializer, computed_field
 from icepact.model.documents import HIDDEN, Document, Flat, digits, key
 from icepact.model.files import Partition, PartitionKey
 from icepact.model.histogram import Histogram
+from icepact.model.housekeeping import NOTHING_WAITS, Waiting
 from icepact.model.snapshot import SnapshotInfo
 
 
@@ -198,6 +199,10 @@ class Health(Document):
     """Of the sizes of data files."""
     timeline: Sequence[SnapshotInfo] = ()
     """The newest snapshots of the branch, oldest first."""
+    waiting: Waiting = NOTHING_WAITS
+    """What housekeeping would find."""
+    notes: Sequence[str] = ()
+    """What is to be known besides, such as other services that look after the table."""
 
     @property
     def worst_first(self) -> list[PartitionHealth]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import computed_field
 
-from icepact.model.documents import Document
+from icepact.model.documents import Document, Moment
 from icepact.model.effort import Additive
 from icepact.model.formatting import format_size, plural
 
@@ -37,6 +37,33 @@ class FileTotals(Document, Additive):
 
 
 NO_FILES = FileTotals()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waiting(Document):
+    """What housekeeping would find of a table, as far as that is known without reading manifests or listing storage."""
+
+    expirable_snapshots: int = 0
+    """That its retention lets go."""
+    expirable_bytes: int = 0
+    """Of data files that these snapshots are the last to need, about."""
+    orphans_removed_at: Moment | None = None
+    """When orphans were last looked for; `None` if never, or nobody remembers."""
+    statistics: str | None = None
+    """How old the sketches of its columns are; `None` if there are none."""
+
+    def lines(self) -> list[str]:
+        """What people should know."""
+        lines = []
+        if self.expirable_snapshots:
+            freed = f", about {format_size(self.expirable_bytes)}" if self.expirable_bytes else ""
+            lines.append(f"{plural(self.expirable_snapshots, 'snapshot')} could expire{freed}")
+        if self.orphans_removed_at is not None:
+            lines.append(f"orphans were last looked for on {self.orphans_removed_at:%Y-%m-%d %H:%M} UTC")
+        return [*lines, *([f"statistics {self.statistics}"] if self.statistics else [])]
+
+
+NOTHING_WAITS = Waiting()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,11 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import Discriminator
 
 from icepact.model.documents import Document, Flat, FlatEffort, FlatEstimate, Moment, from_json
 from icepact.model.effort import NO_EFFORT, NO_ESTIMATE, Effort
+from icepact.model.expiry import ExpireResult
+from icepact.model.manifests import ManifestsResult
+from icepact.model.orphans import OrphansResult
+from icepact.model.statistics import StatisticsResult
 from icepact.model.status import Status
+from icepact.model.tags import TagsResult
+from icepact.model.ttl import ExpireDataResult
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +57,13 @@ class GroupOutcome(Document):
     """Of the work that was measured; storage of the inputs until they expire only if they were replaced."""
     requests_counted: bool = False
     """False if the method or the store does not tell of all requests."""
+
+
+ChoreResult: TypeAlias = Annotated[
+    ExpireResult | OrphansResult | ManifestsResult | ExpireDataResult | TagsResult | StatisticsResult,
+    Discriminator("kind"),
+]
+"""What one step of housekeeping did; one type for each kind of step."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,6 +123,12 @@ class Outcome(Document):
     reason: str | None = None
     """Why there was nothing to do; `None` if there was something."""
     error: str | None = None
+    operation: str = "compact"
+    """What was asked for."""
+    steps: tuple[ChoreResult, ...] = ()
+    """What the steps of housekeeping did."""
+    dry_run: bool = False
+    """True if nothing was done: the steps say what would have been."""
     resumed: "Outcome | None" = None
     """Of a run that had died, and was carried on with before this one; `None` if there was none."""
     kept_options: Mapping[str, Any] = field(default_factory=dict)

@@ -5,20 +5,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, TypeAlias, assert_never
+from typing import Annotated, Any, TypeAlias, assert_never
 
-from pydantic import ConfigDict, with_config
+from pydantic import ConfigDict, Discriminator, Tag, with_config
 
 from icepact.model.cost import NO_GAIN, Cost, Gain
 from icepact.model.documents import Document, FlatEstimate, from_json, to_json
 from icepact.model.effort import NO_ESTIMATE, Estimate
+from icepact.model.expiry import ExpireSnapshots
 from icepact.model.files import DataFile, DeleteFile
 from icepact.model.formatting import format_money, format_seconds, format_size, plural
 from icepact.model.histogram import Histogram
 from icepact.model.limits import Demand, Limit, Resource
+from icepact.model.manifests import RewriteManifests
 from icepact.model.methods import Method
+from icepact.model.orphans import RemoveOrphans
 from icepact.model.policy import Policy, Tier
 from icepact.model.prices import DEFAULT_PRESET, Prices
+from icepact.model.statistics import ComputeStatistics
+from icepact.model.tags import CreateTags
+from icepact.model.ttl import ExpireData
 
 _SIZE = attrgetter("size")
 
@@ -128,8 +134,27 @@ class RewriteFiles:
         }
 
 
-Step: TypeAlias = RewriteFiles
-"""What a plan is made of. Executor and explainer match on it; new kinds of work are added here."""
+Chore: TypeAlias = ExpireSnapshots | RemoveOrphans | RewriteManifests | ExpireData | CreateTags | ComputeStatistics
+"""A step of housekeeping; new kinds are added here."""
+
+
+def _kind(step: Any) -> str:
+    """Which kind of step this is, or its document: the oldest documents do not say."""
+    kind = step.get("kind") if isinstance(step, dict) else getattr(step, "kind", None)
+    return str(kind or "rewrite-files")
+
+
+Step: TypeAlias = Annotated[
+    Annotated[RewriteFiles, Tag("rewrite-files")]
+    | Annotated[ExpireSnapshots, Tag("expire-snapshots")]
+    | Annotated[RemoveOrphans, Tag("remove-orphans")]
+    | Annotated[RewriteManifests, Tag("rewrite-manifests")]
+    | Annotated[ExpireData, Tag("expire-data")]
+    | Annotated[CreateTags, Tag("create-tags")]
+    | Annotated[ComputeStatistics, Tag("compute-statistics")],
+    Discriminator(_kind),
+]
+"""What a plan is made of. Executor and explainer match on it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -208,6 +233,34 @@ class Plan:
     """What is to be known about all of it; empty as a rule."""
     planned_at: datetime | None = None
     """When it was judged what is due; `None` in documents of earlier versions."""
+    operation: str = "compact"
+    """What was asked for."""
+
+    @property
+    def rewrites(self) -> tuple[RewriteFiles, ...]:
+        """The groups that are rewritten."""
+        return tuple(step for step in self.steps if isinstance(step, RewriteFiles))
+
+    @property
+    def chores(self) -> tuple[Chore, ...]:
+        """The steps of housekeeping."""
+        return tuple(step for step in self.steps if not isinstance(step, RewriteFiles))
+
+    @property
+    def files_at_work(self) -> int:
+        """Files that are rewritten or deleted."""
+        count = sum(step.input_files for step in self.rewrites)
+        for step in self.chores:
+            match step:
+                case ExpireSnapshots() | RemoveOrphans():
+                    count += step.files.files
+                case ExpireData():
+                    count += step.files
+                case RewriteManifests() | CreateTags() | ComputeStatistics():
+                    pass
+                case _:
+                    assert_never(step)
+        return count
 
     @property
     def paced(self) -> bool:
@@ -218,6 +271,7 @@ class Plan:
         """The document that `icepact plan --json` prints."""
         return {
             "table": self.table,
+            "operation": self.operation,
             "branch": self.branch,
             "snapshot_id": self.snapshot_id,
             "policy": self.policy.to_dict(),
@@ -254,38 +308,43 @@ class Plan:
         return "; ".join([*reasons, *([f"and {plural(more, 'reason')} more"] if more else [])])
 
     def explain(self, most: int | None = None) -> str:
-        """The plan in words: each group with its reason, then what is left out and why.
+        """The plan in words: each step with its reason, then what is left out and why.
 
         With `most`, only so many groups are shown, those that gain most; and what is left out, by reason.
         """
-        p = self.predicted
         lines = [f"{self.table} on {self.branch}, snapshot {self.snapshot_id}: strategy {self.policy.strategy}"]
-        if self.steps:
-            lines.append(
-                f"{p.files_before:,} -> {p.files_after:,} data files: {plural(p.input_files, 'file')} "
-                f"({format_size(p.input_bytes)}) become {p.output_files:,} in {plural(len(self.steps), 'group')}"
-                + (f", {plural(p.delete_records, 'delete record')} applied" if p.delete_records else "")
-            )
-            lines.append(
-                f"about {_interval(p.seconds, 'of work')}, {format_money(p.money.likely, self.prices.currency)}"
-            )
-            if p.overhead:
-                lines.append(
-                    f"about {_interval(p.duration, 'on the clock')}, {format_seconds(p.overhead)} besides the work"
-                )
-        else:
+        if self.operation != "compact":
+            lines[0] = f"{self.table}: {self.operation}"
+        if self.rewrites:
+            lines += self._summary()
+        elif not self.steps:
             lines.append(f"nothing to do: {self.note}" if self.note else "nothing to do")
-        shown = self.steps if most is None else _most_gain(self.steps, most)
-        for step in shown:
-            lines += _step_lines(step)
-        if len(shown) < len(self.steps):
-            lines.append(f"  and {_more(self.steps, shown)} more like these; --all lists them")
+        shown = self.rewrites if most is None else _most_gain(self.rewrites, most)
+        steps: list[Step] = [*shown, *self.chores]
+        for step in steps:
+            lines += _step_lines(step, most)
+        if len(shown) < len(self.rewrites):
+            lines.append(f"  and {_more(self.rewrites, shown)} more like these; --all lists them")
         entries = self.left_out if most is None else by_reason(self.left_out, most)
         lines += ["left out:"] if entries else []
         for entry in entries:
             what = f"{plural(entry.files, 'file')} ({format_size(entry.bytes)})"
             lines.append(f"  {entry.partition}: {what}; {entry.reason}")
         return "\n".join(lines)
+
+    def _summary(self) -> list[str]:
+        """What is rewritten, and what that takes."""
+        p = self.predicted
+        lines = [
+            f"{p.files_before:,} -> {p.files_after:,} data files: {plural(p.input_files, 'file')} "
+            f"({format_size(p.input_bytes)}) become {p.output_files:,} in {plural(len(self.rewrites), 'group')}"
+            + (f", {plural(p.delete_records, 'delete record')} applied" if p.delete_records else ""),
+            f"about {_interval(p.seconds, 'of work')}, {format_money(p.money.likely, self.prices.currency)}",
+        ]
+        if p.overhead:
+            besides = f"{format_seconds(p.overhead)} besides the work"
+            lines.append(f"about {_interval(p.duration, 'on the clock')}, {besides}")
+        return lines
 
 
 _FEW = 3
@@ -297,7 +356,7 @@ def _interval(seconds: Estimate, what: str) -> str:
     return f"{format_seconds(seconds.likely)} {what} ({between})"
 
 
-def _step_lines(step: Step) -> list[str]:
+def _step_lines(step: Step, most: int | None) -> list[str]:
     match step:
         case RewriteFiles():
             what = f"{plural(step.input_files, 'file')} ({format_size(step.bytes)}) -> {step.predicted_files}"
@@ -305,17 +364,21 @@ def _step_lines(step: Step) -> list[str]:
                 f"  {step.group_id}  {step.partition}: {what}; {step.reason}",
                 f"         by {step.method}: {step.method_reason}",
             ]
+        case (
+            ExpireSnapshots() | RemoveOrphans() | RewriteManifests() | ExpireData() | CreateTags() | ComputeStatistics()
+        ):
+            return [f"  {line}" for line in step.explain(most)]
         case _:
             assert_never(step)
 
 
-def _most_gain(steps: Sequence[Step], most: int) -> Sequence[Step]:
+def _most_gain(steps: Sequence[RewriteFiles], most: int) -> Sequence[RewriteFiles]:
     """Those that gain most, in the order of the plan."""
     best = {step.group_id for step in sorted(steps, key=lambda step: -step.gain.scan_seconds)[:most]}
     return [step for step in steps if step.group_id in best]
 
 
-def _more(steps: Sequence[Step], shown: Sequence[Step]) -> str:
+def _more(steps: Sequence[RewriteFiles], shown: Sequence[RewriteFiles]) -> str:
     shown_ids = {step.group_id for step in shown}
     rest = [step for step in steps if step.group_id not in shown_ids]
     size = format_size(sum(step.bytes for step in rest))

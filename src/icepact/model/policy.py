@@ -81,6 +81,33 @@ class Tier(StrEnum):
     """Everything."""
 
 
+class AgeLevel(StrEnum):
+    """What data leaves a table by."""
+
+    PARTITION = "partition"
+    FILE = "file"
+
+
+class AgeSince(StrEnum):
+    """From when the age of data is measured."""
+
+    NOW = "now"
+    LAST_COMMIT = "last-commit"
+
+
+class TagEvery(StrEnum):
+    """How often a tag is made."""
+
+    HOURLY = "hourly"
+    DAILY = "daily"
+    MONTHLY = "monthly"
+
+
+OPERATIONS = ("tags", "ttl", "compact", "manifests", "statistics", "expire", "orphans")
+"""What `icepact maintain` can do, in the order in which it is right: tags before what expires without them, data goes
+before it is compacted, and files are deleted once nothing else is left to do."""
+
+
 class OptionUnit(StrEnum):
     """What the number of an option counts, where people may write it with a unit."""
 
@@ -261,6 +288,70 @@ class Policy:
         default=PriorityWeights(files=0.3, fragments=0.3, age=0.2, small_files=0.2),
         scope=OptionScope.RUN,
     )
+    expire_older_than: float | None = _option(
+        "Snapshots above this age expire, if no branch or tag keeps them; the table's own age if not given.",
+        unit=OptionUnit.SECONDS,
+        scope=OptionScope.RUN,
+    )
+    """Seconds; `None` for what the table's properties say, or 5 days."""
+    expire_retain_last: int | None = _option(
+        "Every branch keeps so many snapshots; the table's own number if not given.", scope=OptionScope.RUN, ge=1
+    )
+    """`None` for what the table's properties say, or 1."""
+    orphans_older_than: float = _option(
+        "Files that nothing refers to are orphans above this age.",
+        default=3 * 24 * 3600.0,
+        unit=OptionUnit.SECONDS,
+        scope=OptionScope.RUN,
+    )
+    """Seconds."""
+    statistics_stale_after: float = _option(
+        "Statistics are computed anew once more than this share of the rows has changed.",
+        default=0.1,
+        scope=OptionScope.RUN,
+        ge=0,
+        le=1,
+    )
+    ttl_column: str | None = _option(
+        "Data is taken out by the time in this column.", scope=OptionScope.RUN, min_length=1
+    )
+    """`None`: no data is taken out."""
+    ttl_keep: float | None = _option("How old data becomes.", unit=OptionUnit.SECONDS, scope=OptionScope.RUN)
+    """Seconds."""
+    ttl_level: AgeLevel = _option(
+        "Whole partitions are taken out, or single files by their bounds.",
+        default=AgeLevel.PARTITION,
+        scope=OptionScope.RUN,
+    )
+    ttl_pattern: str | None = _option(
+        "How a text column writes times; epoch-ms or epoch-s for numbers.", scope=OptionScope.RUN, min_length=1
+    )
+    ttl_zone: str = _option("Zone of times without one.", default="UTC", scope=OptionScope.RUN, min_length=1)
+    ttl_since: AgeSince = _option("From when age is measured.", default=AgeSince.NOW, scope=OptionScope.RUN)
+    tag_period: TagEvery | None = _option("How often a tag is made by itself.", scope=OptionScope.RUN)
+    """`None`: no tags are made."""
+    tag_offset: float | None = _option(
+        "From the end of a period until its tag is due; none if not given.",
+        unit=OptionUnit.SECONDS,
+        scope=OptionScope.RUN,
+    )
+    """Seconds."""
+    tag_max_delay: float = _option(
+        "How late a commit may be to get the tag.", default=3600.0, unit=OptionUnit.SECONDS, scope=OptionScope.RUN
+    )
+    """Seconds."""
+    tag_pattern: str | None = _option(
+        "Name of tags, filled with the beginning of the period.", scope=OptionScope.RUN, min_length=1
+    )
+    tag_max_age: float | None = _option(
+        "How long a tag is kept; for ever if not given.", unit=OptionUnit.SECONDS, scope=OptionScope.RUN
+    )
+    """Seconds."""
+    tag_zone: str = _option("Zone whose midnight ends a day.", default="UTC", scope=OptionScope.RUN, min_length=1)
+    housekeeping: str = _option(
+        "What `icepact maintain` does, of all it can.", default=",".join(OPERATIONS), scope=OptionScope.RUN
+    )
+    """Names of `OPERATIONS`, with commas between them."""
     sources: Mapping[str, str]
     """Where each value came from: request, table property, the line of a policy file, a profile, configuration,
     table default, default."""

@@ -6,6 +6,8 @@ from typing import Protocol
 STEPS = (
     "held",
     "recorded",
+    "listed",
+    "deleted",
     "staged",
     "written",
     "checkpointed",
@@ -20,7 +22,8 @@ STEPS = (
 )
 """Where a run can be said to be, in order; some are passed more than once.
 
-held: the table's lease is taken. recorded: the intent is in the record store. staged: inputs are at hand. written:
+held: the table's lease is taken. recorded: the intent is in the record store. listed: what an
+expiry is to delete is recorded. deleted: a portion of it is gone. staged: inputs are at hand. written:
 units are written. checkpointed: and recorded. proven: a group holds what readers saw. judged: groups were compared
 with the head. attempting: a commit is recorded as under way. landed: it is in the table. committed: and recorded.
 executed: nothing is left to write. finished: the end is recorded. cleaned: what was written for nothing is gone."""

@@ -24,6 +24,8 @@ class Status(StrEnum):
     ABANDONED = "abandoned"
     """It died, and its files were cleaned up."""
     ROLLED_BACK = "rolled-back"
+    PLANNED = "planned"
+    """A dry run: nothing was done. No run that is recorded has it."""
 
     @property
     def open(self) -> bool:

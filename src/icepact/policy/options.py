@@ -5,10 +5,10 @@ from dataclasses import asdict, is_dataclass
 from enum import StrEnum
 from typing import Annotated, Any, get_args, get_type_hints
 
-from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, create_model
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, create_model
 
 from icepact.model.errors import BadInput
-from icepact.model.policy import OPTIONS, OptionUnit, Policy, Strategy
+from icepact.model.policy import OPERATIONS, OPTIONS, OptionUnit, Policy, Strategy
 from icepact.policy.schedules import Schedule
 from icepact.policy.units import Money, OptionalSeconds, OptionalSize, OptionalWeights
 from icepact.policy.validation import StrictModel, complaint, path_of_error, show_path
@@ -42,9 +42,21 @@ def _strategy(name: str | None, info: ValidationInfo) -> str | None:
     return Strategy(name) if name in BUILT_IN_STRATEGIES else name
 
 
+def _operations(given: Any) -> Any:
+    """Names of operations as one text, in their order; a list is as good."""
+    if not isinstance(given, str | list | tuple):
+        return given
+    names = [str(name).strip() for name in (given.split(",") if isinstance(given, str) else given)]
+    unknown = [name for name in names if name not in OPERATIONS]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is no operation; there is: {', '.join(OPERATIONS)}")
+    return ",".join(name for name in OPERATIONS if name in names)
+
+
 _READ_AS: Mapping[str, Any] = {
     "strategy": Annotated[str | None, AfterValidator(_strategy)],
     "priority_weights": OptionalWeights,
+    "housekeeping": Annotated[str | None, BeforeValidator(_operations)],
 }
 _READ_BY_UNIT: Mapping[OptionUnit, Any] = {
     OptionUnit.BYTES: OptionalSize,

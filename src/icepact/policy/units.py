@@ -49,8 +49,10 @@ def _optional_seconds(value: Any) -> Any:
         return None
     try:
         seconds = (value if isinstance(value, timedelta) else parse_duration(str(value))).total_seconds()
-    except (BadInput, OverflowError) as error:
+    except BadInput as error:
         raise ValueError(str(error)) from None
+    except OverflowError:
+        raise ValueError(f"{value!r} is not a length of time: it is too long") from None
     if seconds <= 0:
         raise ValueError(f"{value!r} is not a length of time: it must be above zero")
     return seconds

@@ -80,7 +80,7 @@ def test_a_plan_predicts_the_time_on_the_clock() -> None:
     state = make_state([data_file(f"{n}", 10) for n in range(8)])
     plan = make_plan(state, make_policy(), rates)
     alone = make_plan(state, make_policy(), replace(rates, overhead=NO_ESTIMATE))
-    assert len(plan.steps) == 1  # of one unit: two cores are of no use
+    assert len(plan.rewrites) == 1  # of one unit: two cores are of no use
     p = plan.predicted
     assert (p.overhead, p.duration, p.cores) == (2.0, (rates.overhead + p.seconds).rounded(3), 2)
     assert (p.seconds, p.money) == (alone.predicted.seconds, alone.predicted.money)
@@ -96,5 +96,5 @@ def test_a_limit_of_time_leaves_room_for_it() -> None:
     [short] = run_limits(make_policy(max_duration="1s"), cores=4, overhead=2.5)
     assert short.amount < 0
     plan = make_plan(make_state([data_file(f"{n}", 10) for n in range(8)]), make_policy(), budget=[short])
-    assert plan.steps == ()
+    assert plan.rewrites == ()
     assert plan.left_out[0].reason == f"over the budget ({short.name})"

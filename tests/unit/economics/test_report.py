@@ -100,11 +100,11 @@ def test_a_plan_is_priced_by_the_prices_and_the_table() -> None:
     """A table that keeps snapshots for two days pays for two days."""
     state = make_state([data_file(f"f{n}", 100 * MB) for n in range(6)])
     short = replace(state, properties={"history.expire.max-snapshot-age-ms": str(2 * 24 * 3600 * 1000)})
-    [five], [two] = make_plan(state, make_policy()).steps, make_plan(short, make_policy()).steps
+    [five], [two] = make_plan(state, make_policy()).rewrites, make_plan(short, make_policy()).rewrites
     assert two.cost.storage_money == pytest.approx(five.cost.storage_money * 2 / 5, rel=1e-6)
     free = replace(Prices.of("on-premise"), compute_per_core_hour=0.0, storage_per_gb_month=0.0)
     plan = make_plan(state, make_policy(), prices=free)
-    assert (plan.steps[0].cost.money, plan.predicted.money) == (NO_ESTIMATE, NO_ESTIMATE)
+    assert (plan.rewrites[0].cost.money, plan.predicted.money) == (NO_ESTIMATE, NO_ESTIMATE)
     assert Plan.from_json(plan.to_json()).prices == free
     assert "0.00 USD" in plan.explain()
 
@@ -116,7 +116,7 @@ def ended(*, committed: bool = True, methods: dict[str, int] | None = None, path
     """The outcome of a run with one group of six files of 80 MB, which took ten seconds."""
     state = make_state([data_file(f"{path}{n}", 80 * MB) for n in range(6)])
     plan = make_plan(state, make_policy())
-    [step] = plan.steps
+    [step] = plan.rewrites
     file = WrittenFile(
         path="out",
         size=400 * MB,
@@ -196,8 +196,8 @@ def test_a_plan_and_checkpoints_of_an_earlier_version_are_still_understood() -> 
         step["cost"] = {"baseline_seconds": 1.0, **{name: step["cost"][name] for name in old}}
     again = Plan.from_json(json.dumps(told).encode())
     assert again.prices == S3
-    [step] = again.steps
-    assert step.cost.seconds == Estimate(likely=plan.steps[0].cost.seconds.likely)
+    [step] = again.rewrites
+    assert step.cost.seconds == Estimate(likely=plan.rewrites[0].cost.seconds.likely)
     assert (step.cost.money, step.predicted_rows) == (NO_ESTIMATE, None)
     names = ("rows_observed", "seconds", "copied_bytes", "encoded_bytes", "requests", "transferred_bytes")
     checkpoint = {"method": "assemble", "files": [], **dict.fromkeys(names, 3)}

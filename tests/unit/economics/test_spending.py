@@ -91,7 +91,7 @@ def test_a_run_under_way_counts_with_what_its_plan_promises() -> None:
 
 def test_what_a_plan_promises() -> None:
     plan = make_plan(make_state([data_file(f"f{n}", MB) for n in range(6)]), make_policy())
-    assert planned_spending(plan) == Spending(money=sum(s.cost.money.likely for s in plan.steps), bytes=6 * MB)
+    assert planned_spending(plan) == Spending(money=sum(s.cost.money.likely for s in plan.rewrites), bytes=6 * MB)
 
 
 SPENT = {

@@ -101,9 +101,9 @@ def test_a_better_score_never_has_a_worse_colour() -> None:
 
 def test_prices_are_told_if_there_are_any() -> None:
     health, plan = messy()
-    free = tuple(replace(step, cost=replace(step.cost, money=NO_ESTIMATE)) for step in plan.steps)
+    free = tuple(replace(step, cost=replace(step.cost, money=NO_ESTIMATE)) for step in plan.rewrites)
     assert "price" not in said(parsed(health, replace(plan, steps=free)))
-    costs = [replace(step, cost=replace(step.cost, money=Estimate(likely=0.25))) for step in plan.steps]
+    costs = [replace(step, cost=replace(step.cost, money=Estimate(likely=0.25))) for step in plan.rewrites]
     priced = said(parsed(health, replace(plan, steps=tuple(costs))))
     assert "cost about 0.50 USD" in priced
     assert "price" in priced
@@ -217,7 +217,7 @@ def test_many_partitions_stay_readable(partitions: int, each: int) -> None:
     some = max(health.partitions, key=lambda p: len(p.name))
     assert len(some.name) > 900
     many = [replace(some, name=f"{n:06d}-{some.name}") for n in range(partitions)]
-    steps = tuple(replace(plan.steps[0], partition=p.name) for p in many[:2000])
+    steps = tuple(replace(plan.rewrites[0], partition=p.name) for p in many[:2000])
     left_out = [replace(plan.left_out[0], partition=p.name, reason=p.name) for p in many]
     health = replace(health, partitions=many, timeline=life(200))
     written = page(health, replace(plan, steps=steps, left_out=left_out), written_at=NOW)

@@ -206,15 +206,16 @@ def test_a_dead_run_that_was_cancelled_is_not_carried_on_with() -> None:
 
 def test_every_state_is_reached_and_left() -> None:
     reached = {to for after in TRANSITIONS.values() for to in after} | {Status.RUNNING}
-    assert reached == set(Status) == set(TRANSITIONS)
-    for status in Status:
+    recorded = set(Status) - {Status.PLANNED}
+    assert reached == recorded == set(TRANSITIONS)
+    for status in recorded:
         assert bool(TRANSITIONS[status] - {Status.ROLLED_BACK}) == status.open
 
 
 def test_a_fenced_run_cannot_commit_and_an_ended_one_does_nothing() -> None:
     assert Status.COMMITTING not in TRANSITIONS[Status.FENCED]
     assert Status.RUNNING not in TRANSITIONS[Status.FENCED]
-    for status in Status:
+    for status in TRANSITIONS:
         if not status.open:
             assert TRANSITIONS[status] <= {Status.ROLLED_BACK}
 

@@ -55,7 +55,7 @@ def test_odd_partition_values_come_back() -> None:
     files = [data_file(f"{at}-{n}", MB, partition=(value,)) for at, value in enumerate(values) for n in range(6)]
     plan = make_plan(make_state(files), make_policy())
     read = parse_saved(text_of(plan), "plan.json").plan
-    assert {f.partition[0] for step in read.steps for f in step.files} == set(values)
+    assert {f.partition[0] for step in read.rewrites for f in step.files} == set(values)
 
 
 def test_a_person_can_read_it() -> None:
@@ -135,7 +135,7 @@ def test_a_plan_of_a_table_that_is_not_there(tmp_path: Path, capsys: pytest.Capt
 @given(cases, st.sampled_from(Resource), st.floats(0, 1))
 def test_whole_groups_within_a_budget(case: tuple[Policy, PinnedFiles], resource: Resource, share: float) -> None:
     policy, state = case
-    steps = make_plan(state, policy).steps
+    steps = make_plan(state, policy).rewrites
     budget = [Limit(resource=resource, amount=share * sum(s.demand.of(resource) for s in steps), name="the limit")]
     kept, refused = fit_to_budget(steps, budget)
     assert sum(step.demand.of(resource) for step in kept) <= budget[0].amount * (1 + 1e-9)

@@ -14,19 +14,27 @@ from icepact.economics.report import costs_of
 from icepact.model.decision import Decision, TableDecisions
 from icepact.model.documents import Document, from_json, schema_of, to_json
 from icepact.model.effort import NO_EFFORT, NO_ESTIMATE, Effort, Estimate
+from icepact.model.expiry import ExpireResult
 from icepact.model.fleet import Fleet, InspectionError, RankedTable, Round, TableSummary, Visit, VisitStatus
 from icepact.model.health import Facts, Health, Overlap, PartitionGroup, PartitionHealth, Priority, Score
 from icepact.model.histogram import from_counts
-from icepact.model.outcome import Outcome
+from icepact.model.housekeeping import FileTotals, Kept
+from icepact.model.maintenance import MaintenanceOutcome, OperationResult
+from icepact.model.manifests import ManifestsResult
+from icepact.model.orphans import OrphansResult
+from icepact.model.outcome import ChoreResult, Outcome
 from icepact.model.recovery import CleanupResult, VerifyResult
 from icepact.model.run import CommittedBatch, Owner
 from icepact.model.snapshot import SnapshotInfo
+from icepact.model.statistics import StatisticsResult
+from icepact.model.tags import TagsResult
+from icepact.model.ttl import ExpireDataResult
 from tests.support.planning import make_plan
 from tests.support.records import NOON, run_outcome, run_record
 from tests.support.states import MB, data_file, make_policy, make_state
 
 PLAN = make_plan(make_state([data_file(f"f{n}", MB) for n in range(6)]), make_policy(max_files=4))
-[STEP] = PLAN.steps
+[STEP] = PLAN.rewrites
 FACTS = Facts(
     data_files=3,
     small_files=2,
@@ -99,6 +107,14 @@ ROUND = Round(
 CLEANUP = CleanupResult(run_id="r1", table="t", status="abandoned", files=["/a"], bytes=4, uploads=1, reason="dead")
 LESSONS = learn([OUTCOME], "db.events", now=NOON + timedelta(days=1))
 
+CHORES: tuple[ChoreResult, ...] = (
+    ExpireResult(snapshots_expired=2, snapshot_ids=(1, 2), files=FileTotals(data_files=3, bytes=30), bytes_freed=30),
+    OrphansResult(files=FileTotals(other_files=1), kept=(Kept(what="2 files", why="young"),)),
+    ManifestsResult(snapshot_id=4, seconds=0.5),
+    ExpireDataResult(column="day", branch="main", cutoff=OUTCOME.started_at),
+    TagsResult(reason="nothing is due"),
+    StatisticsResult(of_snapshot=4, table="compute"),
+)
 KEPT: list[Document] = [
     *(OUTCOME, OUTCOME.groups[0], CLEANUP, VerifyResult(snapshot_id=3, rows=None, same=None, reason="expired")),
     *(COSTS, FLEET.tables[0], SUMMARY, FLEET.failed[0], HEALTH.timeline[0]),
@@ -107,7 +123,16 @@ KEPT: list[Document] = [
 """Values that can be had again from their documents."""
 SHOWN: list[Document] = [
     *(HEALTH, HEALTH.partitions[0], FACTS, DECISION, TableDecisions(health=HEALTH, partitions=[DECISION])),
-    *(RECORD, FLEET, ROUND, ROUND.visits[0], LESSONS),
+    *(RECORD, FLEET, ROUND, ROUND.visits[0], LESSONS, *CHORES),
+    MaintenanceOutcome(
+        table="db.t",
+        started_at=OUTCOME.started_at,
+        seconds=1.5,
+        operations=[
+            OperationResult(operation="expire", outcome=replace(OUTCOME, steps=CHORES)),
+            OperationResult(operation="orphans", reason="over the budget"),
+        ],
+    ),
 ]
 """Values whose documents leave something out."""
 
@@ -116,6 +141,11 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     **{"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,), "null": (type(None),)},
     **{"object": (dict,), "array": (list,)},
 }
+
+
+def test_results_of_housekeeping_can_be_had_again() -> None:
+    outcome = replace(OUTCOME, steps=CHORES, operation="maintain")
+    assert Outcome.from_json(to_json(outcome)).to_dict() == outcome.to_dict()
 
 
 def wrong(document: Any, schema: Mapping[str, Any], defs: Mapping[str, Any], at: str = "") -> Iterator[str]:

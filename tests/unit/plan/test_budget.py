@@ -274,7 +274,7 @@ def test_groups_come_in_the_order_that_was_asked_for(order: JobOrder, names: lis
 def test_the_order_does_not_change_what_is_chosen() -> None:
     files = [data_file(f"d{n}-{m}", MB, partition=(f"d{n}",)) for n in range(4) for m in range(5 + n)]
     chosen = {
-        order: {s.partition for s in make_plan(make_state(files), make_policy(max_files=15, job_order=order)).steps}
+        order: {s.partition for s in make_plan(make_state(files), make_policy(max_files=15, job_order=order)).rewrites}
         for order in JobOrder
     }
     assert set(map(frozenset, chosen.values())) == {frozenset({"day=d2", "day=d3"})}
@@ -296,9 +296,9 @@ def test_a_plan_carries_what_limited_it() -> None:
 def test_time_holds_back_what_takes_too_long() -> None:
     files = [data_file(f"d{n}-{m}", 20 * MB, partition=(f"d{n}",)) for n in range(2) for m in range(6)]
     free = make_plan(make_state(files), make_policy())
-    seconds = free.steps[0].cost.seconds.likely
+    seconds = free.rewrites[0].cost.seconds.likely
     plan = make_plan(make_state(files), make_policy(max_duration=f"{seconds + 0.1:.3f}s"))
-    assert sum(step.cost.seconds.likely for step in plan.steps) <= seconds + 0.1
+    assert sum(step.cost.seconds.likely for step in plan.rewrites) <= seconds + 0.1
     assert {entry.reason for entry in plan.left_out} == {f"over the budget (max_duration {seconds + 0.1:g}s)"}
     assert not plan.complete
 

@@ -70,7 +70,7 @@ def test_what_is_judged_from_counts_is_planned_from_files_at_the_same_price(
     found = decided(state, policy, rates)
     decisions, plan = found.decisions, planner.make_plan(found, state)
     steps = defaultdict(list)
-    for step in plan.steps:
+    for step in plan.rewrites:
         steps[step.partition].append(step)
     assert steps.keys() == {decision.partition_group.name for decision in decisions.chosen}
     for decision in decisions.chosen:
@@ -101,7 +101,7 @@ def test_a_touched_file_is_copied_but_for_the_row_groups_that_deletes_touch() ->
     state, policy = make_state(files, deletes), make_policy(strategy="deletes")
     [decision] = decided(state, policy).decisions.chosen
     assert decision.cost.copied_bytes == pytest.approx(0.9 * 5 * GB, rel=1e-6)
-    assert decision.cost == Cost.sum(step.cost for step in make_plan(state, policy).steps)
+    assert decision.cost == Cost.sum(step.cost for step in make_plan(state, policy).rewrites)
 
 
 @pytest.mark.parametrize(

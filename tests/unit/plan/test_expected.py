@@ -70,7 +70,7 @@ def test_outputs_meet_the_target() -> None:
     """Sixty files of 10 MB that shrink to half: three outputs of 100 MB, not six of 50."""
     policy = make_policy(target_file_size="100MB")
     state = make_state([data_file(f"f{n:02d}", 10 * MB, row_groups=(4, 5 * MB)) for n in range(60)])
-    [cold], [taught] = make_plan(state, policy).steps, make_plan(state, policy, shrunk(0.5)).steps
+    [cold], [taught] = make_plan(state, policy).rewrites, make_plan(state, policy, shrunk(0.5)).rewrites
     assert (cold.predicted_files, cold.predicted_bytes) == (6, 600 * MB)
     assert (taught.predicted_files, taught.predicted_bytes) == (3, 300 * MB)
     assert [len(unit.files) for unit in taught.units] == [20, 20, 20]
@@ -80,10 +80,10 @@ def test_outputs_meet_the_target() -> None:
 def test_what_is_copied_keeps_its_size() -> None:
     policy = make_policy(target_file_size="100MB")
     files = [data_file(f"f{n:02d}", 20 * MB) for n in range(10)]  # one row group each, above the floor
-    [step] = make_plan(make_state(files), policy, shrunk(0.5)).steps
+    [step] = make_plan(make_state(files), policy, shrunk(0.5)).rewrites
     assert step.cost.copied_bytes == 10 * (20 * MB - 4)
     assert (step.predicted_files, step.predicted_bytes) == (2, pytest.approx(200 * MB, rel=0.001))
-    spark = make_plan(make_state(files), make_policy(target_file_size="100MB", method="spark"), shrunk(0.5)).steps[0]
+    spark = make_plan(make_state(files), make_policy(target_file_size="100MB", method="spark"), shrunk(0.5)).rewrites[0]
     assert (spark.predicted_files, spark.predicted_bytes) == (1, 100 * MB)
 
 
@@ -92,7 +92,7 @@ def test_what_a_run_wrote_does_not_shrink_once_more() -> None:
     own = data_file("own", 60 * MB, sequence_number=6, row_groups=tuple(range(4, 60 * MB, 5 * MB)))
     news = [data_file(f"new-{n}", 8 * MB, sequence_number=7, row_groups=(4, 4 * MB)) for n in range(10)]
     run = LastRun(layout="other", snapshot_id=99, own_sequence_numbers=frozenset({6}), pinned_sequence_number=5)
-    [step] = make_plan(make_state([own, *news], last_run=run), policy, shrunk(0.5)).steps
+    [step] = make_plan(make_state([own, *news], last_run=run), policy, shrunk(0.5)).rewrites
     assert (len(step.files), step.predicted_bytes) == (11, 60 * MB + 40 * MB)
 
 
@@ -108,7 +108,7 @@ def test_what_a_run_wrote_does_not_shrink_once_more() -> None:
 def test_rows_that_remain(kind: DeleteKind, given: dict[str, object], rows: int) -> None:
     deletes = [delete_file("d", kind, **given)]
     files = attach([data_file(f"f{n}", MB, rows=100) for n in range(6)], deletes)
-    [step] = make_plan(make_state(files, deletes), make_policy()).steps
+    [step] = make_plan(make_state(files, deletes), make_policy()).rewrites
     assert (step.predicted_rows, step.predicted_bytes) == (rows, 6 * MB * rows // 600)
 
 
@@ -116,7 +116,7 @@ def test_a_delete_over_many_groups_removes_its_rows_once() -> None:
     deletes = [delete_file("d", DeleteKind.POSITION, records=300)]
     files = attach([data_file(f"f{n}", MB, rows=100) for n in range(12)], deletes)
     plan = make_plan(make_state(files, deletes), make_policy(max_group_files=4))
-    assert [step.predicted_rows for step in plan.steps] == [300, 300, 300]
+    assert [step.predicted_rows for step in plan.rewrites] == [300, 300, 300]
 
 
 # -- the fixed point, with a ratio ----------------------------------------------------------------
@@ -137,13 +137,13 @@ def test_once_committed_nothing_is_planned_whatever_was_learned(
     state, policy = wish
     for actual, later in ((exactly, ratio), (shrinking(seed), random.Random(seed).uniform(0.1, 2.0))):
         first = make_plan(state, policy, shrunk(ratio))
-        assert make_plan(committed(state, first, actual), policy, shrunk(later)).steps == ()
+        assert make_plan(committed(state, first, actual), policy, shrunk(later)).rewrites == ()
 
 
 @given(wishes(), ratios)
 def test_a_group_still_leaves_fewer_files_or_removes_deletes(wish: tuple[PinnedFiles, Policy], ratio: float) -> None:
     state, policy = wish
-    for step in make_plan(state, policy, shrunk(ratio)).steps:
+    for step in make_plan(state, policy, shrunk(ratio)).rewrites:
         assert step.predicted_files < len(step.files) or step.delete_records > 0
         assert len(step.files) == 1 or step.bytes <= policy.max_group_size
 
@@ -160,7 +160,7 @@ def test_after_three_runs_files_are_foreseen_exactly_and_bytes_within_a_tenth(se
             data_file(f"{day}-{n}", chance.randint(MB, 12 * MB), row_groups=(4, 2 * MB, 4 * MB, 6 * MB))
             for n in range(chance.randint(20, 120))
         ]
-        [step] = make_plan(make_state(files), policy, rates).steps
+        [step] = make_plan(make_state(files), policy, rates).rewrites
         written = [
             size for unit in step.units for size in _written(unit, ratio * math.exp(chance.gauss(0, 0.01)), policy)
         ]

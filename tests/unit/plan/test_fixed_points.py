@@ -92,10 +92,10 @@ class World:
     def compact(self, plan: Plan, *, without: int | None = None) -> None:
         """A run of ours; it may fail with one of its groups."""
         state = self._state
-        failed = None if without is None or not plan.steps else plan.steps[without % len(plan.steps)]
+        failed = None if without is None or not plan.rewrites else plan.rewrites[without % len(plan.rewrites)]
         if failed is not None:
-            plan = replace(plan, complete=False, steps=tuple(step for step in plan.steps if step is not failed))
-        if not plan.steps:
+            plan = replace(plan, complete=False, steps=tuple(step for step in plan.rewrites if step is not failed))
+        if not plan.rewrites:
             return
         self.now += COMMIT
         after = committed(state, plan, self._actual)
@@ -107,7 +107,7 @@ class World:
         pinned = next((ms for n, ms in state.moments if n == state.sequence_number), None)
         at = datetime.fromtimestamp(pinned / 1000, NOW.tzinfo) if number and pinned else self.now
         missing = {*plan.held_back, *([] if failed is None else [failed.partition])}
-        for step in plan.steps:
+        for step in plan.rewrites:
             if step.partition not in missing:
                 self._clocks.setdefault(step.last_compacted_key, {})[step.tier.value] = at
 
@@ -177,7 +177,7 @@ def test_what_was_done_is_not_done_again_until_something_is_written(
                 plan = world.plan()
                 assert plan.complete
                 world.compact(plan)
-                assert world.plan().steps == ()
+                assert world.plan().rewrites == ()
             case "fail":
                 world.compact(world.plan(), without=how[0])
             case _:
@@ -186,10 +186,10 @@ def test_what_was_done_is_not_done_again_until_something_is_written(
     for some in QUIET:
         world.wait(some)
         plan = world.plan()
-        done.update({(step.partition, step.tier) for step in plan.steps})
-        if plan.steps:
+        done.update({(step.partition, step.tier) for step in plan.rewrites})
+        if plan.rewrites:
             world.compact(plan)
-            assert world.plan().steps == ()
+            assert world.plan().rewrites == ()
     assert set(done.values()) <= {1}, done
 
 
@@ -208,6 +208,6 @@ def test_what_a_run_left_of_a_partition_group_is_left_alone_whatever_the_next_ru
     for some in (timedelta(hours=2), timedelta(0), timedelta(hours=30), timedelta(0)):
         world.wait(some)
         plan = world.plan()
-        planned.append([(step.partition, step.tier) for step in plan.steps])
+        planned.append([(step.partition, step.tier) for step in plan.rewrites])
         world.compact(plan)
     assert planned == [[("(all) (old spec 0)", Tier.MINOR)], [], [("day=d0", Tier.FULL)], []]

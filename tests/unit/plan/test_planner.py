@@ -23,7 +23,7 @@ def small(count: int, **given: Any) -> list[DataFile]:
 
 def paths(plan: Plan) -> list[list[str]]:
     """Inputs of each group."""
-    return [sorted(f.path for f in step.files) for step in plan.steps]
+    return [sorted(f.path for f in step.files) for step in plan.rewrites]
 
 
 def last_run(policy: Policy, **given: Any) -> LastRun:
@@ -35,7 +35,7 @@ def last_run(policy: Policy, **given: Any) -> LastRun:
 def test_a_step_says_all_there_is_to_know() -> None:
     deletes = [delete_file("eq", DeleteKind.EQUALITY, records=7)]
     plan = make_plan(make_state(attach(small(6), deletes), deletes), make_policy())
-    [step] = plan.steps
+    [step] = plan.rewrites
     assert step.to_dict() == {
         "kind": "rewrite-files",
         "group_id": "g0001",
@@ -106,7 +106,7 @@ def test_the_plan_document_names_table_policy_and_prediction() -> None:
 
 def test_a_table_without_files_has_nothing_to_do() -> None:
     plan = make_plan(make_state([]), make_policy())
-    assert (plan.steps, plan.left_out, plan.complete) == ((), (), True)
+    assert (plan.rewrites, plan.left_out, plan.complete) == ((), (), True)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_table_without_files_has_nothing_to_do() -> None:
 )
 def test_what_makes_a_partition_a_candidate(files: list[DataFile], given: dict[str, Any], reason: str) -> None:
     plan = make_plan(make_state(files), make_policy(**given))
-    assert [step.reason for step in plan.steps] == [reason]
+    assert [step.reason for step in plan.rewrites] == [reason]
     assert paths(plan) == [sorted(f.path for f in files if f.size == MB)]
 
 
@@ -139,7 +139,7 @@ def test_what_makes_a_partition_a_candidate(files: list[DataFile], given: dict[s
 def test_what_does_not(files: list[DataFile], reason: str) -> None:
     plan = make_plan(make_state(files), make_policy())
     size = sum(f.size for f in files)
-    assert plan.steps == ()
+    assert plan.rewrites == ()
     assert plan.left_out == (LeftOut(partition="day=d1", files=len(files), bytes=size, reason=reason),)
 
 
@@ -155,7 +155,7 @@ def test_a_delete_shared_by_partitions_is_counted_once() -> None:
     deletes = [delete_file("eq", DeleteKind.EQUALITY, records=7, spec_id=0, partition=())]
     files = attach([*small(6), *small(6, partition=("d2",))], deletes)
     plan = make_plan(make_state(files, deletes), make_policy())
-    assert [step.delete_records for step in plan.steps] == [7, 7]
+    assert [step.delete_records for step in plan.rewrites] == [7, 7]
     assert plan.predicted.delete_records == 7
 
 
@@ -163,7 +163,7 @@ def test_files_of_an_old_spec_are_written_to_the_current_one() -> None:
     old = small(6, spec_id=2, partition=("eu",))
     current = [data_file(f"d{n}", 500 * MB, partition=(f"d{n}",)) for n in range(3)]
     plan = make_plan(make_state([*old, *current]), make_policy())
-    [step] = plan.steps
+    [step] = plan.rewrites
     assert (step.partition, step.regroup, step.output_spec_id) == ("region=eu (old spec 2)", True, 1)
     assert (len(step.units), step.predicted_files) == (1, 3)
 
@@ -175,7 +175,7 @@ def test_all_partitions_of_old_specs_are_one_group() -> None:
         *small(2, spec_id=2, partition=("us",)),
         *small(2, spec_id=0, partition=()),
     ]
-    [step] = make_plan(make_state(old), make_policy()).steps
+    [step] = make_plan(make_state(old), make_policy()).rewrites
     assert (step.partition, len(step.files), step.predicted_files) == ("3 partitions of old specs", 7, 1)
 
 
@@ -183,14 +183,14 @@ def test_an_old_spec_whose_rows_would_spread_over_too_many_partitions_is_left_al
     old = small(6, spec_id=2, partition=("eu",))
     current = [data_file(f"d{n}", 500 * MB, partition=(f"d{n}",)) for n in range(6)]
     plan = make_plan(make_state([*old, *current]), make_policy())
-    assert plan.steps == ()
+    assert plan.rewrites == ()
     assert plan.left_out[-1].reason == "packing would not leave fewer files (6 files below 384 MB)"
 
 
 def test_an_old_spec_that_does_not_fit_the_budget_is_left_whole() -> None:
     old = small(6, spec_id=2, partition=("eu",))
     plan = make_plan(make_state([*old, *small(5)]), make_policy(max_files=5))
-    assert [step.partition for step in plan.steps] == ["day=d1"]
+    assert [step.partition for step in plan.rewrites] == ["day=d1"]
     assert plan.left_out == (
         LeftOut(partition="region=eu (old spec 2)", files=6, bytes=6 * MB, reason="over the budget (max_files 5)"),
     )
@@ -200,19 +200,19 @@ def test_a_cut_group_counts_only_the_deletes_it_still_applies() -> None:
     deletes = [delete_file(f"dv-{n}", DeleteKind.DV, records=100, referenced=f"d1-{n}") for n in (0, 5)]
     plan = make_plan(make_state(attach(small(6), deletes), deletes), make_policy(max_files=3))
     assert paths(plan) == [["d1-0", "d1-1", "d1-2"]]
-    assert [step.delete_records for step in plan.steps] == [100]
+    assert [step.delete_records for step in plan.rewrites] == [100]
 
 
 def test_the_group_that_saves_most_comes_first() -> None:
     files = [*small(5), *small(9, partition=("d2",)), *small(5, partition=("d0",))]
     plan = make_plan(make_state(files), make_policy())
-    assert [step.partition for step in plan.steps] == ["day=d2", "day=d0", "day=d1"]
+    assert [step.partition for step in plan.rewrites] == ["day=d2", "day=d0", "day=d1"]
 
 
 def test_rewrite_all_takes_every_file() -> None:
     files = [data_file("big", 500 * MB), data_file("huge", 2000 * MB), *small(1)]
     plan = make_plan(make_state(files), make_policy(rewrite_all=True))
-    [step] = plan.steps
+    [step] = plan.rewrites
     assert sorted(f.path for f in step.files) == ["big", "d1-0", "huge"]
     assert (step.reason, step.predicted_files) == ("rewrite-all was asked for", 4)
 
@@ -233,7 +233,7 @@ def test_only_news_since_the_last_run_count(sequence_number: int, planned: bool)
     policy = make_policy()
     files = [*small(5, sequence_number=4), data_file("x", MB, sequence_number=sequence_number)]
     plan = make_plan(make_state(files, last_run=last_run(policy)), policy)
-    assert bool(plan.steps) is planned
+    assert bool(plan.rewrites) is planned
     if not planned:
         assert [entry.reason for entry in plan.left_out] == ["nothing was written since the run that made snapshot 100"]
 
@@ -243,14 +243,14 @@ def test_a_new_delete_is_news_too() -> None:
     for number, planned in ((6, False), (7, True)):
         deletes = [delete_file("dv", DeleteKind.DV, records=MB, referenced="d1-0", sequence_number=number)]
         state = make_state(attach(small(5), deletes), deletes, last_run=last_run(policy))
-        assert bool(make_plan(state, policy).steps) is planned
+        assert bool(make_plan(state, policy).rewrites) is planned
 
 
 def test_another_policy_judges_anew_and_a_budget_does_not() -> None:
     run = last_run(make_policy(max_files=50))
     state = make_state(small(6), last_run=run)
-    assert make_plan(state, make_policy()).steps == ()
-    assert len(make_plan(state, make_policy(min_input_files=6)).steps) == 1
+    assert make_plan(state, make_policy()).rewrites == ()
+    assert len(make_plan(state, make_policy(min_input_files=6)).rewrites) == 1
 
 
 def test_without_sequence_numbers_any_commit_is_news() -> None:
@@ -259,8 +259,8 @@ def test_without_sequence_numbers_any_commit_is_news() -> None:
     files = small(6, sequence_number=0)
     settled = make_state(files, format_version=1, snapshot_id=100, sequence_number=0, last_run=run)
     moved_on = make_state(files, format_version=1, snapshot_id=101, sequence_number=0, last_run=run)
-    assert make_plan(settled, policy).steps == ()
-    assert len(make_plan(moved_on, policy).steps) == 1
+    assert make_plan(settled, policy).rewrites == ()
+    assert len(make_plan(moved_on, policy).rewrites) == 1
 
 
 def test_two_hundred_thousand_files() -> None:
@@ -272,7 +272,7 @@ def test_two_hundred_thousand_files() -> None:
     ]
     plan = make_plan(make_state(files, deletes), make_policy(target_file_size="128MB"))
     assert plan.predicted.input_files == 200_000
-    assert {len(step.files) for step in plan.steps} == {1000}
+    assert {len(step.files) for step in plan.rewrites} == {1000}
     assert plan.predicted.files_after < 8_000
 
 
@@ -283,7 +283,7 @@ def test_only_partitions_that_are_asked_for_are_planned() -> None:
     files = [*small(6), *small(6, partition=("d2",)), *small(6, partition=("e1",))]
     for wish in ({}, {"rewrite_all": True}):
         plan = make_plan(make_state(files), make_policy(partition="day=d?", **wish))
-        assert {step.partition for step in plan.steps} == {"day=d1", "day=d2"}
+        assert {step.partition for step in plan.rewrites} == {"day=d1", "day=d2"}
         assert plan.left_out == (
             LeftOut(partition="day=e1", files=6, bytes=6 * MB, reason="not asked for: only partitions like day=d?"),
         )
@@ -295,7 +295,7 @@ def test_of_old_specs_only_what_is_asked_for_is_planned() -> None:
     """They are rewritten together, but not with what nobody asked for."""
     old = [f for region in ("eu", "us", "uk") for f in small(6, spec_id=2, partition=(region,))]
     plan = make_plan(make_state([*small(6), *old]), make_policy(partition="region=u?"))
-    assert {f.partition for step in plan.steps for f in step.files} == {("us",), ("uk",)}
+    assert {f.partition for step in plan.rewrites for f in step.files} == {("us",), ("uk",)}
     assert [(entry.partition, entry.files) for entry in plan.left_out] == [
         ("day=d1", 6),
         ("region=eu (old spec 2)", 6),

@@ -35,7 +35,7 @@ def wishes(
 
 def inputs(plan: Plan) -> Counter[str]:
     """How often each file is an input."""
-    return Counter(f.path for step in plan.steps for f in step.files)
+    return Counter(f.path for step in plan.rewrites for f in step.files)
 
 
 @given(wishes(budgets=True), st.randoms(use_true_random=False), st.booleans())
@@ -52,7 +52,7 @@ def test_the_same_table_gives_the_same_plan(wish: Wish, chance: random.Random, e
 def test_a_group_is_of_one_partition_or_of_old_specs_and_a_file_in_one_group(wish: Wish, everything: bool) -> None:
     state, policy = wish
     plan = make_plan(state, replace(policy, rewrite_all=everything))
-    for step in plan.steps:
+    for step in plan.rewrites:
         places = {in_partition(f) for f in step.files}
         assert step.output_spec_id == state.spec_id
         if step.regroup:
@@ -62,13 +62,13 @@ def test_a_group_is_of_one_partition_or_of_old_specs_and_a_file_in_one_group(wis
             assert step.files[0].spec_id == state.spec_id
             assert step.partition == state.show_partition(*in_partition(step.files[0]))
     assert set(inputs(plan).values()) <= {1}
-    assert [step.group_id for step in plan.steps] == [f"g{n:04d}" for n in range(1, len(plan.steps) + 1)]
+    assert [step.group_id for step in plan.rewrites] == [f"g{n:04d}" for n in range(1, len(plan.rewrites) + 1)]
 
 
 @given(wishes(budgets=True))
 def test_a_group_leaves_fewer_files_or_removes_deletes(wish: Wish) -> None:
     state, policy = wish
-    for step in make_plan(state, policy).steps:
+    for step in make_plan(state, policy).rewrites:
         assert step.predicted_files < len(step.files) or step.delete_records > 0
         assert step.delete_records == delete_records(step.files, state.deletes)
         assert step.predicted_rows is not None
@@ -82,14 +82,14 @@ def test_a_group_leaves_fewer_files_or_removes_deletes(wish: Wish) -> None:
 def test_every_unit_earns_its_rewrite(wish: Wish) -> None:
     """A lone file is touched only for its deletes."""
     state, policy = wish
-    for step in make_plan(state, policy).steps:
+    for step in make_plan(state, policy).rewrites:
         assert all(len(unit.files) > 1 or unit.files[0].deletes for unit in step.units)
 
 
 @given(wishes(budgets=True), st.booleans())
 def test_groups_keep_to_their_limits(wish: Wish, everything: bool) -> None:
     state, policy = wish
-    for step in make_plan(state, replace(policy, rewrite_all=everything)).steps:
+    for step in make_plan(state, replace(policy, rewrite_all=everything)).rewrites:
         assert len(step.files) <= policy.max_group_files
         assert step.bytes <= policy.max_group_size or len(step.files) == 1
 
@@ -101,8 +101,8 @@ def test_a_plan_keeps_to_its_budget_and_names_what_it_leaves(wish: Wish, everyth
     plan = make_plan(state, policy)
     unlimited = make_plan(state, replace(policy, max_files=None, max_bytes=None, max_duration=None))
     assert policy.max_files is None or sum(inputs(plan).values()) <= policy.max_files
-    assert policy.max_bytes is None or sum(step.bytes for step in plan.steps) <= policy.max_bytes
-    seconds = sum(step.cost.seconds.likely for step in plan.steps)
+    assert policy.max_bytes is None or sum(step.bytes for step in plan.rewrites) <= policy.max_bytes
+    seconds = sum(step.cost.seconds.likely for step in plan.rewrites)
     assert policy.max_duration is None or seconds <= policy.max_duration * (1 + 1e-9)
     held_back = sum(entry.files for entry in plan.left_out if entry.reason.startswith("over the budget"))
     assert held_back == sum(inputs(unlimited).values()) - sum(inputs(plan).values())
@@ -125,7 +125,7 @@ def test_every_file_is_planned_or_left_out_with_a_reason(wish: Wish, everything:
         name = place(state.show_partition(*in_partition(file)))
         files[name] += 1
         size[name] += file.size
-    for step in plan.steps:
+    for step in plan.rewrites:
         files[place(step.partition)] -= len(step.files)
         size[place(step.partition)] -= step.bytes
     for entry in plan.left_out:
@@ -142,12 +142,12 @@ def test_the_prediction_adds_up(wish: Wish) -> None:
     state, policy = wish
     plan = make_plan(state, policy)
     told = plan.predicted
-    planned = [f for step in plan.steps for f in step.files]
+    planned = [f for step in plan.rewrites for f in step.files]
     assert told.files_before == len(state.files) == plan.before.files
     assert told.files_after == told.files_before - told.input_files + told.output_files
     assert told.input_files == len(planned)
     assert told.input_bytes == sum(f.size for f in planned)
-    assert told.output_files == sum(step.predicted_files for step in plan.steps)
+    assert told.output_files == sum(step.predicted_files for step in plan.rewrites)
     assert told.delete_records == delete_records(planned, state.deletes)
 
 
@@ -160,7 +160,7 @@ def test_a_partition_with_a_path_that_is_live_twice_is_refused(
     state = replace(state, files=[*state.files, broken], live_twice=frozenset({broken.path}))
     plan = make_plan(state, replace(policy, rewrite_all=everything))
     name = state.show_partition(*in_partition(broken))
-    assert name not in {step.partition for step in plan.steps}
+    assert name not in {step.partition for step in plan.rewrites}
     told = [entry for entry in plan.left_out if entry.partition == name]
     assert [entry.files for entry in told] == [len(state.by_partition[in_partition(broken)])]
     assert told[0].reason == f"refused: {broken.path} is live more than once in this snapshot"
@@ -176,7 +176,7 @@ def test_once_committed_the_same_policy_plans_nothing(wish: Wish, seed: int, eve
     first = make_plan(state, replace(policy, rewrite_all=everything))
     second = make_plan(committed(state, first, shrinking(seed)), policy)
     assert first.complete
-    assert second.steps == ()
+    assert second.rewrites == ()
     assert second.complete
 
 
@@ -189,7 +189,7 @@ def test_packing_is_a_fixed_point_by_itself(wish: Wish) -> None:
     state, policy = wish
     assume(not any(f.deletes and f.size > policy.max_file_size for f in state.files))
     first = make_plan(state, policy)
-    assert make_plan(committed(state, first, exactly, marker=False), policy).steps == ()
+    assert make_plan(committed(state, first, exactly, marker=False), policy).rewrites == ()
 
 
 @given(wishes(versions=(2, 3)), SEEDS, st.data())
@@ -199,7 +199,7 @@ def test_a_new_file_makes_work_in_its_partition_only(wish: Wish, seed: int, data
     place = data.draw(st.sampled_from([p for p in after.by_partition if p[0] == after.spec_id] or [(1, ("d9",))]))
     news = data_file("new", 1, spec_id=place[0], partition=place[1], sequence_number=12)
     plan = make_plan(replace(after, snapshot_id=102, sequence_number=12, files=[*after.files, news]), policy)
-    assert {in_partition(f) for step in plan.steps for f in step.files} <= {place}
+    assert {in_partition(f) for step in plan.rewrites for f in step.files} <= {place}
 
 
 @given(wishes(versions=(2, 3), old_specs=False), SEEDS)
@@ -213,7 +213,7 @@ def test_a_file_appended_during_the_run_is_news(wish: Wish, seed: int) -> None:
     after = committed(behind, plan, shrinking(seed))
     [run] = after.last_runs
     assert (run.pinned_sequence_number, run.own_sequence_numbers) == (10, {12})
-    assert {f.path for step in make_plan(after, policy).steps for f in step.files} == {"late-0", "late-1"}
+    assert {f.path for step in make_plan(after, policy).rewrites for f in step.files} == {"late-0", "late-1"}
 
 
 @given(wishes(budgets=True, versions=(2, 3)), SEEDS)
@@ -224,7 +224,7 @@ def test_runs_with_a_budget_come_to_an_end(wish: Wish, seed: int) -> None:
         return sum(len(f.deletes) for f in state.files), len(state.files)
 
     state, policy = wish
-    while (plan := make_plan(state, policy)).steps:
+    while (plan := make_plan(state, policy)).rewrites:
         after = committed(state, plan, shrinking(seed))
         assert work(after) < work(state)
         state = after
@@ -240,10 +240,10 @@ def test_a_plan_comes_back_from_a_document_as_it_was(wish: Wish) -> None:
 def test_groups_that_are_set_aside_are_left_out_with_their_reason(wish: Wish) -> None:
     state, policy = wish
     plan = make_plan(state, policy)
-    assume(plan.steps)
-    poison = signature(plan.steps[0].files, plan.deletes)
+    assume(plan.rewrites)
+    poison = signature(plan.rewrites[0].files, plan.deletes)
     without = make_plan(state, policy, set_aside={poison: "set aside: it failed"})
-    bad = {f.path for f in plan.steps[0].files}
+    bad = {f.path for f in plan.rewrites[0].files}
     assert bad.isdisjoint(inputs(without))
     assert [entry.reason for entry in without.left_out].count("set aside: it failed") == 1
-    assert (len(without.steps), without.complete) == (len(plan.steps) - 1, False)
+    assert (len(without.rewrites), without.complete) == (len(plan.rewrites) - 1, False)

@@ -53,7 +53,7 @@ def test_once_committed_the_same_policy_plans_nothing(wish: tuple[PinnedFiles, P
     first = make_plan(state, policy)
     second = make_plan(committed(state, first, shrinking(seed)), policy)
     assert first.complete
-    assert second.steps == ()
+    assert second.rewrites == ()
 
 
 @given(wishes())
@@ -61,7 +61,7 @@ def test_every_file_is_planned_or_left_out_with_a_reason(wish: tuple[PinnedFiles
     state, policy = wish
     plan = make_plan(state, policy)
     assert all(entry.reason and entry.files for entry in plan.left_out)
-    planned = sum(len(step.files) for step in plan.steps)
+    planned = sum(len(step.files) for step in plan.rewrites)
     assert planned + sum(entry.files for entry in plan.left_out) == len(state.files)
     assert make_plan(state, policy) == plan
 
@@ -71,8 +71,8 @@ def test_nothing_is_done_that_is_predicted_to_cost_more_than_it_saves(wish: tupl
     state, policy = wish
     valuation = Valuation(now=NOW)
     plan = make_plan(state, policy)
-    for partition in {step.partition for step in plan.steps}:
-        steps = [step for step in plan.steps if step.partition == partition]
+    for partition in {step.partition for step in plan.rewrites}:
+        steps = [step for step in plan.rewrites if step.partition == partition]
         days = policy.horizon / 86400
         saving = sum(step.gain.scan_seconds for step in steps) * policy.scans_per_day * days
         assert saving * valuation.money_per_scan_second > sum(step.cost.seconds.likely for step in steps) * 0.05 / 3600
@@ -86,13 +86,13 @@ def test_deletes_that_apply_to_nothing_go_with_the_smallest_file_if_it_is_small(
     old = data_file("elsewhere", MB, partition=("d9",), sequence_number=1)
     idle = [delete_file(f"idle{n}", DeleteKind.EQUALITY, sequence_number=1) for n in range(3)]
     files = [old, *(data_file(f"f{n}", (n + 5) * MB, sequence_number=2) for n in range(4))]
-    [step] = make_plan(make_state(attach(files, idle), idle), policy).steps
+    [step] = make_plan(make_state(attach(files, idle), idle), policy).rewrites
     assert ([f.path for f in step.files], step.predicted_files, step.tier) == (["f0"], 1, "minor")
     assert (step.gain.delete_files, step.gain.scan_seconds) == (3, 0.0)
     assert step.reason == "3 delete files apply to nothing; they go with the commit of its smallest file"
     large = [old, *(data_file(f"f{n}", (n + 500) * MB, sequence_number=2) for n in range(4))]
     plan = make_plan(make_state(attach(large, idle), idle), policy)
-    assert plan.steps == ()
+    assert plan.rewrites == ()
     assert "3 delete files apply to nothing, but no file is small enough to be rewritten for that" in {
         entry.reason for entry in plan.left_out
     }
@@ -111,7 +111,7 @@ def messy(deleted: int) -> PinnedFiles:
 
 def taken(plan: Plan) -> set[str]:
     """Which files are rewritten."""
-    return {f.path for step in plan.steps for f in step.files}
+    return {f.path for step in plan.rewrites for f in step.files}
 
 
 def test_cost_optimized_goes_as_deep_as_pays() -> None:
@@ -137,7 +137,7 @@ def test_what_was_refused_is_judged_again_and_what_was_compacted_is_not() -> Non
     state = make_state([*one, *two], format_version=2)
     policy = make_policy(strategy="auto", scans_per_day=10, reader_parallelism=1)
     first = make_plan(state, policy)
-    assert {step.partition for step in first.steps} == {"day=d1"}
+    assert {step.partition for step in first.rewrites} == {"day=d1"}
     after = committed(state, first, shrinking(1))
     told = {entry.partition: entry.reason for entry in make_plan(after, policy).left_out}
     assert told["day=d1"].startswith("nothing was written since the run that made snapshot")
@@ -173,10 +173,10 @@ def test_auto_listens_to_lessons() -> None:
     def planned(lessons: Lessons) -> Plan:
         return make_plan(state, policy, valuation=Valuation(now=NOW, lessons=lessons))
 
-    assert len(planned(Lessons()).steps) == 1
+    assert len(planned(Lessons()).rewrites) == 1
     [entry] = planned(grows).left_out
     assert "rewriting makes rows 98% larger" in entry.reason
-    assert planned(Lessons()).steps[0].features["merged_files"] == 19
+    assert planned(Lessons()).rewrites[0].features["merged_files"] == 19
 
 
 # -- one's own ----------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_a_strategy_of_ones_own_is_one_function() -> None:
     [chosen] = decided(state, policy, strategies=strategies).decisions.chosen
     assert (chosen.partition_group.name, chosen.reason) == ("day=d1", "mine")
     plan = make_plan(state, policy, strategies=strategies)
-    assert [(step.partition, step.reason) for step in plan.steps] == [("day=d1", "mine")]
+    assert [(step.partition, step.reason) for step in plan.rewrites] == [("day=d1", "mine")]
     assert [entry.reason for entry in plan.left_out] == ["not mine"]
     assert Plan.from_json(plan.to_json()).policy.strategy == "only-first"
 

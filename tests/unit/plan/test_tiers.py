@@ -96,7 +96,7 @@ def test_minor_work_takes_deletes_only_where_files_are_small() -> None:
     deletes = [delete_file("eq", DeleteKind.EQUALITY, records=90 * MB)]
     files = attach([*small(3), data_file("large", 300 * MB)], deletes)
     table = state(files, deletes, committed={1: NOW - HOUR, 2: NOW - HOUR})
-    [step] = make_plan(table, policy).steps
+    [step] = make_plan(table, policy).rewrites
     assert ({f.path for f in step.files}, step.tier) == ({"s0", "s1", "s2"}, Tier.MINOR)
     assert step.delete_records == 90 * MB
     assert step.gain.delete_files == 0  # it still applies to the large one
@@ -158,11 +158,11 @@ def test_open_partitions_of_a_time_series_get_minor_work_and_closed_ones_everyth
     files = [*series("2026-01-01", 2, 4), *series("2025-12-30", 1, 4)]
     committed = {1: NOW - timedelta(days=2), 2: NOW - HOUR}
     plan = planned(files, policy, committed=committed)
-    assert [(s.partition, s.tier, len(s.files)) for s in plan.steps] == [("day=2025-12-30", Tier.FULL, 4)]
+    assert [(s.partition, s.tier, len(s.files)) for s in plan.rewrites] == [("day=2025-12-30", Tier.FULL, 4)]
     [left] = plan.left_out
     assert left.reason.startswith("still open: last commit on 2026-01-01 11:00 UTC")
     again = planned(files, policy, committed=committed, last_compacted={"day=2025-12-30": {"full": NOW}})
-    assert again.steps == ()
+    assert again.rewrites == ()
     assert {e.reason for e in again.left_out if "2025" in e.partition} == {
         "closed, and rewritten fully since the last commit"
     }
@@ -175,14 +175,14 @@ def test_late_data_opens_a_closed_partition_again() -> None:
     plan = planned(
         files, policy, committed={1: NOW - timedelta(days=9), 2: NOW - timedelta(days=2)}, last_compacted=last_compacted
     )
-    assert [s.tier for s in plan.steps] == [Tier.FULL]
+    assert [s.tier for s in plan.rewrites] == [Tier.FULL]
 
 
 def test_closed_partitions_come_oldest_first() -> None:
     policy = make_policy(strategy="time-series")
     files = [*series("2025-12-02", 2, 9), *series("2025-12-01", 1, 4)]
     plan = planned(files, policy, committed={1: NOW - timedelta(days=9), 2: NOW - timedelta(days=8)})
-    assert [s.partition for s in plan.steps] == ["day=2025-12-01", "day=2025-12-02"]
+    assert [s.partition for s in plan.rewrites] == ["day=2025-12-01", "day=2025-12-02"]
 
 
 def test_a_table_that_is_not_partitioned_by_time_is_asked_about() -> None:
@@ -206,10 +206,10 @@ def test_settled_places_are_still_owed_a_full_rewrite() -> None:
     committed = {1: NOW - timedelta(days=9), 2: NOW - timedelta(days=2)}
     table = state(series("2025-12-30", 2, 4), committed=committed, last_run=last)
     owed = make_plan(table, policy)
-    assert [s.tier for s in owed.steps] == [Tier.FULL]
+    assert [s.tier for s in owed.rewrites] == [Tier.FULL]
     last_compacted = {"day=2025-12-30": {"full": NOW - timedelta(days=1)}}
     paid = make_plan(table, policy, last_compacted=last_compacted)
-    assert paid.steps == ()
+    assert paid.rewrites == ()
 
 
 def test_files_of_an_old_spec_do_not_keep_a_time_series_from_its_work() -> None:
@@ -218,14 +218,14 @@ def test_files_of_an_old_spec_do_not_keep_a_time_series_from_its_work() -> None:
     table = state([*old, *series("2025-12-30", 2, 4)], committed={1: NOW - 99 * HOUR, 2: NOW - 50 * HOUR}, specs=specs)
     policy = make_policy(strategy="time-series")
     plan = make_plan(table, policy)
-    assert {step.regroup: step.tier for step in plan.steps} == {True: Tier.MINOR, False: Tier.FULL}
+    assert {step.regroup: step.tier for step in plan.rewrites} == {True: Tier.MINOR, False: Tier.FULL}
 
 
 def test_what_a_budget_holds_back_is_named_so_that_no_clock_is_set() -> None:
     policy = make_policy(strategy="time-series", max_files=5)
     files = [*series("2025-12-01", 1, 4), *series("2025-12-02", 1, 9)]
     plan = planned(files, policy, committed={1: NOW - timedelta(days=9)})
-    assert sum(len(step.files) for step in plan.steps) <= 5
+    assert sum(len(step.files) for step in plan.rewrites) <= 5
     assert "day=2025-12-02" in plan.held_back
     assert not plan.complete
 

@@ -96,7 +96,24 @@ def test_the_nearest_level_wins_whatever_is_below(present: frozenset[str]) -> No
 def sample(name: str) -> Any:
     """A value that an option takes."""
     size = "7GB" if name == "max_file_size" else "7MB"
-    for value in (size, 7, 0.5, True, "zstd", "auto", "full", "deletes", "oldest", "1h", "1,1,1,1", "x"):
+    for value in (
+        size,
+        7,
+        0.5,
+        True,
+        "zstd",
+        "auto",
+        "full",
+        "deletes",
+        "oldest",
+        "1h",
+        "1,1,1,1",
+        "file",
+        "last-commit",
+        "daily",
+        "expire",
+        "x",
+    ):
         try:
             Options.model_validate({name: value})
         except ValidationError:

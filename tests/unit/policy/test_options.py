@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from icepact.model.errors import BadInput
-from icepact.model.policy import JobOrder, MethodOption, Policy, PriorityWeights, Proofs, Strategy
+from icepact.model.policy import AgeLevel, AgeSince, JobOrder, MethodOption, Policy, PriorityWeights, Proofs, Strategy
 from icepact.policy.options import Options, from_properties, options
 from icepact.policy.resolve import resolve
 from tests.support.states import MB, make_policy
@@ -98,6 +98,23 @@ def test_the_defaults() -> None:
         batch_rows=None,
         task_memory=1024 * MB,
         parallelism=None,
+        expire_older_than=None,
+        expire_retain_last=None,
+        orphans_older_than=3 * 86400,
+        statistics_stale_after=0.1,
+        ttl_column=None,
+        ttl_keep=None,
+        ttl_level=AgeLevel.PARTITION,
+        ttl_pattern=None,
+        ttl_zone="UTC",
+        ttl_since=AgeSince.NOW,
+        tag_period=None,
+        tag_offset=None,
+        tag_max_delay=3600,
+        tag_pattern=None,
+        tag_max_age=None,
+        tag_zone="UTC",
+        housekeeping="tags,ttl,compact,manifests,statistics,expire,orphans",
         verify=Proofs.FOOTERS,
         max_commits=1,
         priority_weights=PriorityWeights(files=0.3, fragments=0.3, age=0.2, small_files=0.2),
@@ -282,6 +299,9 @@ def test_every_option_is_either_layout_or_not() -> None:
         *("strategy", "max_files", "max_bytes", "rewrite_all", "method", "task_memory", "verify"),
         *("max_commits", "enabled", "priority_weights", "sources", "snapshot_id", "batch_rows", "parallelism"),
         *("max_cost", "max_duration", "max_cost_per_hour", "max_bytes_per_hour", "job_order"),
+        *("expire_older_than", "expire_retain_last", "orphans_older_than", "statistics_stale_after", "housekeeping"),
+        *("ttl_column", "ttl_keep", "ttl_level", "ttl_pattern", "ttl_zone", "ttl_since"),
+        *("tag_period", "tag_offset", "tag_max_delay", "tag_pattern", "tag_max_age", "tag_zone"),
     }
 
 

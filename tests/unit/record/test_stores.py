@@ -284,7 +284,7 @@ def test_an_unknown_commit_stays_known(store: RecordStore) -> None:
     assert (record.status, record.attempts) == (Status.UNKNOWN, (ATTEMPT,))
 
 
-@pytest.mark.parametrize(("origin", "to"), [(a, b) for a in Status for b in Status])
+@pytest.mark.parametrize(("origin", "to"), [(a, b) for a in TRANSITIONS for b in Status])
 def test_a_run_goes_only_where_it_can(request: pytest.FixtureRequest, clock: Clock, origin: Status, to: Status) -> None:
     store = SqlStore.in_memory(clock=clock)
     claim = store.begin(run_record("r1", status=origin))

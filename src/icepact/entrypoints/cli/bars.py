@@ -73,7 +73,7 @@ class _Becomes:
 def partition_bars(plan: Plan, ink: Ink, width: int) -> Table:
     """Partitions in which something is done, most files saved first."""
     found: dict[str, _Becomes] = {}
-    for step in plan.steps:
+    for step in plan.rewrites:
         match step:
             case RewriteFiles():
                 one = found.setdefault(step.partition, _Becomes())

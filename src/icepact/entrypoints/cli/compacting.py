@@ -1,6 +1,8 @@
 """What somebody at the terminal sees of a compaction: what is looked for, the plan and the question, then a bar."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 
 from icepact.entrypoints.cli.asking import ask
@@ -44,6 +46,21 @@ class Compacting:
             ask()
         self._bar = self._shown.enter_context(self._renderer.progress(plan))
         return True
+
+    def show(self, file: Path | None) -> Callable[[Plan], bool]:
+        """How the plan of a dry run is shown, and written into a file if there is one."""
+
+        def shown(plan: Plan) -> bool:
+            self._shown.close()
+            if file is not None:
+                from icepact.entrypoints.plan_files import save_plan
+
+                save_plan(plan, file)
+            if not self._renderer.as_json:
+                self._renderer.plan(plan)
+            return True
+
+        return shown
 
     def advance(self, done: UnitDone) -> None:
         """Move the bar; a run that is carried on with has none."""

@@ -10,7 +10,7 @@ from icepact.model.errors import BadInput
 from icepact.policy.patterns import parse_pattern
 
 if TYPE_CHECKING:
-    from icepact.entrypoints.cli.main import Session
+    from icepact.entrypoints.cli.session import Session
     from icepact.model.fleet import Visit
     from icepact.policy.options import Options
 
@@ -66,6 +66,9 @@ def fleet_run(
     max_cost: MaxCost = None,
     max_bytes: MaxBytes = None,
     max_files: MaxFiles = None,
+    maintain: Annotated[
+        bool, typer.Option("--maintain", help="Do all else that the policies name, too, as `icepact maintain`.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done and stop.")] = False,
     yes: Yes = False,
 ) -> None:
@@ -94,7 +97,7 @@ def fleet_run(
             bar.hide()
             renderer.visit(visit)
 
-        done = application.fleet_run(found, dry_run=dry_run, on_table=on_table, on_visit=on_visit)
+        done = application.fleet_run(found, dry_run=dry_run, maintain=maintain, on_table=on_table, on_visit=on_visit)
     renderer.round(done)
     if done.count(VisitStatus.FAILED):
         raise typer.Exit(1)

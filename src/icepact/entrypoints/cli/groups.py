@@ -11,6 +11,7 @@ from icepact.entrypoints.cli.flags import GLOBAL_FLAGS
 _GROUPS = {
     "Look at tables": ("tables", "health", "plan", "fleet"),
     "Compact them": ("compact", "apply", "fleet run"),
+    "Keep house": ("maintain", "expire", "orphans", "manifests", "ttl", "tags", "statistics"),
     "Runs": ("runs", "costs", "resume", "cancel", "cleanup", "verify", "rollback", "unblock"),
     "Set up": ("policy", "setup", "demo"),
 }

@@ -65,8 +65,17 @@ def fleet_line(fleet: Fleet) -> str:
     )
 
 
-def visit_line(visit: Visit) -> str:
-    """What became of one table in a round."""
+def visit_lines(visit: Visit) -> list[str]:
+    """What became of one table in a round, and of its housekeeping."""
+    done = visit.maintenance
+    operations = [one for one in done.operations if one.outcome is not None and one.outcome.steps] if done else []
+    return [
+        _visit_line(visit),
+        *(f"  {line}" for one in operations for line in one.lines(done.currency if done else "")),
+    ]
+
+
+def _visit_line(visit: Visit) -> str:
     resumed = f"; resumed run {visit.resumed.run_id}: {visit.resumed.status}" if visit.resumed else ""
     reason = f": {visit.reason}" if visit.reason else ""
     if visit.outcome is not None:
@@ -87,6 +96,7 @@ def run_columns(runs: Sequence[RunRecord], dead: Mapping[str, str]) -> list[Colu
     return [
         Column("run", [run.run_id for run in runs], left=True),
         Column("table", [escape(run.table) for run in runs], left=True),
+        Column("what", [o.operation if o else "" for o in outcomes], rank=4, left=True),
         Column("status", ["dead" if run.run_id in dead else run.status.value for run in runs], left=True),
         Column("started", [f"{run.started_at:%Y-%m-%d %H:%M:%S}" for run in runs], rank=3, left=True),
         Column("took", [format_seconds(o.seconds) if o else "" for o in outcomes], rank=2),

@@ -1,10 +1,9 @@
 """`icepact`: the commands."""
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,16 +11,15 @@ from icepact.entrypoints.cli.asking import DELETES, REWRITES, Yes, ask
 from icepact.entrypoints.cli.flags import PLANNING, WithOptions, hoist, properties_of, with_options
 from icepact.entrypoints.cli.fleet import fleet_app
 from icepact.entrypoints.cli.groups import Commands, usage
+from icepact.entrypoints.cli.housekeeping import housekeeping_app
 from icepact.entrypoints.cli.policy import policy_app
+from icepact.entrypoints.cli.session import Session, exit_with, one_table
 from icepact.entrypoints.outputs import file_to_write, let_stdout_be_closed, write_file
 from icepact.maintain.interrupts import INTERRUPTED, begin, so_far, was_pressed
 from icepact.model.errors import BadInput, IcepactError
 from icepact.model.formatting import plural
 
 if TYPE_CHECKING:
-    from icepact.app import Application
-    from icepact.entrypoints.cli.render import Renderer
-    from icepact.model.outcome import Outcome
     from icepact.policy.options import Options
 
 app = typer.Typer(
@@ -34,27 +32,7 @@ app = typer.Typer(
 )
 app.add_typer(policy_app, name="policy")
 app.add_typer(fleet_app)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Session:
-    """What the global options ask for."""
-
-    renderer: "Renderer"
-    settings: Mapping[str, Any]
-    """What `build_application` is given."""
-
-    @property
-    def where(self) -> list[str]:
-        """The flags by which another command finds the same tables; a URI may hold a secret, and is left out."""
-        flags = {"--catalog": "catalog", "--warehouse": "warehouse", "--config": "config", "--policy": "policies"}
-        return [word for flag, name in flags.items() if self.settings[name] for word in (flag, self.settings[name])]
-
-    def application(self, **more: Any) -> "Application":
-        """The application for this command; `short=True` for commands that end before Java's compiler pays off."""
-        from icepact.entrypoints.wiring import build_application
-
-        return build_application(**{**self.settings, **more})
+app.add_typer(housekeeping_app)
 
 
 def _version(asked: bool) -> None:
@@ -109,14 +87,6 @@ Table = Annotated[str | None, typer.Argument(help="Table, as in Spark SQL: db.ta
 TableOption = Annotated[str | None, typer.Option("--table", help="The table, if not given as an argument.")]
 
 
-def _table(argument: str | None, option: str | None) -> str:
-    if argument and option and argument != option:
-        raise BadInput(f"two tables are given: {argument} and {option}")
-    if not (argument or option):
-        raise BadInput("no table is given: write db.table")
-    return argument or option or ""
-
-
 @app.command(cls=WithOptions)
 @with_options("target_file_size", "min_file_size", "branch", "snapshot_id")
 def health(
@@ -128,7 +98,7 @@ def health(
 ) -> None:
     """Show how a table is doing."""
     session: Session = context.obj
-    name = _table(table, table_option)
+    name = one_table(table, table_option)
     file = None if html is None else file_to_write(html)
     application = session.application(short=True)
     with session.renderer.working(f"looking at {name}"):
@@ -162,7 +132,7 @@ def plan(
     """Show what would be rewritten, and why everything else is left alone."""
     del dry_run, yes  # a plan never changes anything; accepted so that a compact command can be tried as a plan
     session: Session = context.obj
-    name = _table(table, table_option)
+    name = one_table(table, table_option)
     if reset and not learned:
         raise BadInput("--reset forgets what was learned: say --learned --reset")
     if learned:
@@ -217,7 +187,7 @@ def apply(
     renderer.outcome(outcome)
     if outcome.status is Status.SUPERSEDED:
         renderer.note(f"nothing of {file} was left to do: the table has moved on; plan again")
-    _exit(outcome)
+    exit_with(outcome)
 
 
 @app.command(cls=WithOptions, epilog=REWRITES)
@@ -235,7 +205,7 @@ def compact(
 
     session: Session = context.obj
     renderer = session.renderer
-    name = _table(table, table_option)
+    name = one_table(table, table_option)
     application = session.application(short=dry_run, one_table=True)
     if dry_run:
         with renderer.working(f"planning {name}"):
@@ -245,14 +215,7 @@ def compact(
     with Compacting(renderer, name, yes=yes) as shown:
         outcome = application.compact(name, request, progress=shown, on_resumed=shown.on_resumed, confirm=shown.confirm)
     renderer.outcome(outcome)
-    _exit(outcome)
-
-
-def _exit(outcome: "Outcome") -> None:
-    from icepact.model.status import NOT_WELL
-
-    if outcome.status in NOT_WELL:
-        raise typer.Exit(1)
+    exit_with(outcome)
 
 
 @app.command("history", hidden=True)
@@ -303,7 +266,7 @@ def resume(context: typer.Context, run_id: Run) -> None:
     with session.renderer.working(f"resuming run {run_id}"):
         outcome = session.application().resume(run_id)
     session.renderer.outcome(outcome)
-    _exit(outcome)
+    exit_with(outcome)
 
 
 @app.command()
@@ -346,7 +309,7 @@ def verify(
 ) -> None:
     """Compare every row before and after the commits of a run once more."""
     session: Session = context.obj
-    name, run = _table(table, table_option), _run(run_id)
+    name, run = one_table(table, table_option), _run(run_id)
     with session.renderer.working(f"reading what run {run} replaced and wrote"):
         found = session.application().verify(name, run)
     session.renderer.verify(found)
@@ -364,7 +327,7 @@ def rollback(
 ) -> None:
     """Go back to the snapshot before a run, if nothing else was committed since."""
     session: Session = context.obj
-    name, run = _table(table, table_option), _run(run_id)
+    name, run = one_table(table, table_option), _run(run_id)
     if not yes and not session.renderer.interactive:
         raise BadInput("rollback takes back what a run committed: say --yes")
     if not yes:
@@ -378,7 +341,7 @@ def rollback(
 def unblock(context: typer.Context, table: Table = None, table_option: TableOption = None) -> None:
     """Forget what failed on a table, so that it is tried again."""
     session: Session = context.obj
-    name = _table(table, table_option)
+    name = one_table(table, table_option)
     with session.renderer.working(f"looking at {name}"):
         count = session.application(short=True).unblock(name)
     session.renderer.message(f"{plural(count, 'failure')} of {name} forgotten")

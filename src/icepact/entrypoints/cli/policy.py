@@ -8,7 +8,7 @@ from icepact.entrypoints.cli.groups import Commands
 from icepact.model.errors import BadInput
 
 if TYPE_CHECKING:
-    from icepact.entrypoints.cli.main import Session
+    from icepact.entrypoints.cli.session import Session
 
 policy_app = typer.Typer(
     cls=Commands, help="Check policy files, and show what holds for a table.", rich_markup_mode=None

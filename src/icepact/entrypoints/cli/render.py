@@ -25,11 +25,12 @@ from icepact.entrypoints.cli.lists import (
     fleet_line,
     reasons,
     run_columns,
-    visit_line,
+    visit_lines,
 )
 from icepact.model.fleet import Fleet, Round, Visit, VisitStatus
 from icepact.model.formatting import format_duration, format_money, format_seconds, format_size, plural
 from icepact.model.health import Health
+from icepact.model.maintenance import MaintenanceOutcome
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
 from icepact.model.policy import OPTIONS, OptionUnit
@@ -101,7 +102,7 @@ class Renderer:
             console=self.err,
             disable=not (self.err.is_terminal and plan.steps),
         ) as bar:
-            yield BarProgress(bar, sum(len(step.files) for step in plan.steps))
+            yield BarProgress(bar, plan.files_at_work)
 
     @contextmanager
     def counting(self, what: str) -> Iterator["Counting"]:
@@ -159,6 +160,8 @@ class Renderer:
             )
         facts.add_row("metadata", f"{health.manifests:,}", f"manifests, {health.snapshots:,} snapshots")
         self.out.print(facts)
+        for note in (*health.waiting.lines(), *health.notes):
+            self.out.print(note, markup=False)
         self._partitions(health)
 
     def _partitions(self, health: Health) -> None:
@@ -195,7 +198,7 @@ class Renderer:
     def plan(self, plan: Plan, *, whole: bool = False) -> None:
         """What would be done, and what not: what matters most of it, or all."""
         self.out.print(plan.explain(None if whole else SHOWN_GROUPS), markup=False)
-        if plan.steps:
+        if plan.rewrites:
             ink = BLOCKS if self.out.encoding.lower().startswith("utf") else LETTERS
             self.out.print()
             self._table(size_bars(plan, ink, self.out.width))
@@ -232,9 +235,18 @@ class Renderer:
             spent = f"{format_seconds(took.seconds)}, {format_money(o.money, o.currency)}"
             facts.add_row("work", spent, f"{foreseen} predicted")
             self.out.print(facts)
+        for step in o.steps:
+            for line in step.lines():
+                self.out.print(line, markup=False)
         for group in o.groups:
             if not group.committed:
                 self.out.print(f"not done: {group.partition}: {group.reason}", markup=False)
+
+    @_or_document(MaintenanceOutcome.to_dict)
+    def maintenance(self, outcome: MaintenanceOutcome) -> None:
+        """What a round of maintenance did, or would do."""
+        for line in outcome.lines():
+            self.out.print(line, markup=False)
 
     def lessons(self, table: str, lessons: Lessons) -> None:
         """What earlier runs taught about a table."""
@@ -332,7 +344,8 @@ class Renderer:
     def visit(self, visit: Visit) -> None:
         """One table of a round, as soon as it is done."""
         if not self.as_json:
-            self.out.print(visit_line(visit), markup=False)
+            for line in visit_lines(visit):
+                self.out.print(line, markup=False)
 
     @_or_document(Round.to_dict)
     def round(self, done: Round) -> None:
@@ -434,7 +447,13 @@ class BarProgress:
             self._bar.update(self._task, description=_SAID[name])
 
 
-_SAID = {"staged": "compacting", "executed": "proving", "attempting": "committing", "landed": "checking"}
+_SAID = {
+    "listed": "deleting",
+    "staged": "compacting",
+    "executed": "proving",
+    "attempting": "committing",
+    "landed": "checking",
+}
 
 
 def _bar(more: TextColumn) -> tuple[ProgressColumn, ...]:

@@ -73,8 +73,8 @@ def _verdict(health: Health, plan: Plan, where: Sequence[str]) -> Markup:
     words = (
         tag("p", _state_in_words(health, plan), class_="verdict"),
         *(tag("p", line) for line in _summary(health, plan)),
-        tag("p", "To do it:", class_="soft") if plan.steps else None,
-        tag("pre", tag("code", _command(plan, where)), tabindex=0) if plan.steps else None,
+        tag("p", "To do it:", class_="soft") if plan.rewrites else None,
+        tag("pre", tag("code", _command(plan, where)), tabindex=0) if plan.rewrites else None,
     )
     return _section("Verdict", tag("div", gauge(health.score.value), tag("div", *words), class_="head"))
 
@@ -82,7 +82,7 @@ def _verdict(health: Health, plan: Plan, where: Sequence[str]) -> Markup:
 def _state_in_words(health: Health, plan: Plan) -> str:
     score = health.score.value
     how = ("is in a bad state", "needs attention", "is not at its best", "is well", "is well")[grade(score)]
-    done = "Compacting helps." if plan.steps else "There is nothing to do."
+    done = "Compacting helps." if plan.rewrites else "There is nothing to do."
     return f"This table {how}: {score:g} of 100. {done}"
 
 
@@ -154,7 +154,7 @@ def _legend(*entries: tuple[str, str]) -> Markup:
 def _sizes(health: Health, plan: Plan) -> Markup:
     if not health.histogram.classes:
         return _section("File sizes", tag("p", "There are no data files."))
-    after = plan.sizes_after if plan.steps and not plan.policy.where else None
+    after = plan.sizes_after if plan.rewrites and not plan.policy.where else None
     p = plan.predicted
     doubled = f"Sizes double from class to class. The plan turns {p.files_before:,} files into {p.files_after:,}."
     return _section(
@@ -267,26 +267,26 @@ def _snapshots(health: Health) -> Markup:
 
 
 def _planned(plan: Plan) -> Markup:
-    if not plan.steps and not plan.left_out:
+    if not plan.rewrites and not plan.left_out:
         return _section("What would be done, and why", tag("p", "There is nothing to decide about."))
     return _section(
         "What would be done, and why",
-        _groups(plan.steps, plan.prices.currency) if plan.steps else None,
+        _groups(plan.rewrites, plan.prices.currency) if plan.rewrites else None,
         _left_out(plan.left_out) if plan.left_out else None,
     )
 
 
 def _summary(health: Health, plan: Plan) -> Iterator[str]:
     p = plan.predicted
-    if not plan.steps:
+    if not plan.rewrites:
         yield f"Nothing would be done, with strategy {plan.policy.strategy}: {plan.why_nothing}."
     else:
-        gain = sum(step.gain.scan_seconds for step in plan.steps)
-        price = sum(step.cost.money.likely for step in plan.steps)
-        work = sum(step.cost.seconds.likely for step in plan.steps)
+        gain = sum(step.gain.scan_seconds for step in plan.rewrites)
+        price = sum(step.cost.money.likely for step in plan.rewrites)
+        work = sum(step.cost.seconds.likely for step in plan.rewrites)
         yield (
             f"With strategy {plan.policy.strategy}, {plural(p.input_files, 'file')} ({short_size(p.input_bytes)}) "
-            f"would become {p.output_files:,} in {plural(len(plan.steps), 'group')}: {p.files_before:,} data files "
+            f"would become {p.output_files:,} in {plural(len(plan.rewrites), 'group')}: {p.files_before:,} data files "
             f"become {p.files_after:,}"
             + (f", and {plural(p.delete_records, 'delete record')} would be applied." if p.delete_records else ".")
         )

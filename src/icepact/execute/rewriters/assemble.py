@@ -88,7 +88,7 @@ class AssembleRewriter:
 
     def _inline(self, facts: WriteContext) -> dict[tuple[str, int | None], bytes]:
         """Delete data of all inputs, if it is little."""
-        files = (f for step in self._plan.steps if METHODS[step.method].copies for f in step.files)
+        files = (f for step in self._plan.rewrites if METHODS[step.method].copies for f in step.files)
         deletes = [self._plan.deletes[i] for i in sorted({i for f in files for i in f.deletes})]
         if not deletes or sum(delete.size for delete in deletes) > INLINE_DELETES:
             return {}

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 from icepact.execute.storage.seekable import SeekableRange
@@ -180,10 +181,10 @@ class Storage(ABC):
     def delete(self, path: str) -> None:
         """Remove a file; an absent one is no error."""
 
-    def unfinished(self, prefix: str, *, abort: bool) -> int:
-        """How many uploads below a prefix were begun and not finished; they are given up if asked for. 0 where a
-        file that is not finished is a file, or nobody can tell."""
-        del prefix, abort
+    def unfinished(self, prefix: str, *, abort: bool, before: datetime | None = None) -> int:
+        """How many uploads below a prefix were begun, before a moment if one is given, and not finished; they are given
+        up if asked for. 0 where a file that is not finished is a file, or nobody can tell."""
+        del prefix, abort, before
         return 0
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from icepact.execute.storage.base import Sink, Source, Storage
 from icepact.execute.storage.local import LocalStorage
@@ -55,9 +56,9 @@ class TableStorage(Storage):
         """Remove a file; an absent one is no error."""
         self._storage(path).delete(path)
 
-    def unfinished(self, prefix: str, *, abort: bool) -> int:
+    def unfinished(self, prefix: str, *, abort: bool, before: datetime | None = None) -> int:
         """Uploads below a prefix that were begun and not finished."""
-        return self._storage(prefix).unfinished(prefix, abort=abort)
+        return self._storage(prefix).unfinished(prefix, abort=abort, before=before)
 
     def _storage(self, path: str) -> Storage:
         match = _SCHEME.match(path)

@@ -1,5 +1,7 @@
 """Objects on S3 and on stores that speak like it."""
 
+from datetime import datetime
+
 from icepact.execute.storage.base import Meter, Storage
 from icepact.execute.storage.s3_client import Calls, ObjectAddress, client_for
 from icepact.execute.storage.s3_limits import Limits
@@ -34,9 +36,9 @@ class S3Storage(Storage):
         """Delete an object; an absent one is no error."""
         self._calls.delete(ObjectAddress.of(path))
 
-    def unfinished(self, prefix: str, *, abort: bool) -> int:
+    def unfinished(self, prefix: str, *, abort: bool, before: datetime | None = None) -> int:
         """Uploads in parts that were begun and not finished."""
-        uploads = self._calls.uploads(ObjectAddress.of(prefix))
+        uploads = self._calls.uploads(ObjectAddress.of(prefix), before)
         if abort:
             for address, upload in uploads:
                 self._calls.drop_upload(address, upload)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from boto3.session import Session
@@ -262,8 +263,9 @@ class Calls:
         except (UploadGone, FileMissing):
             return
 
-    def uploads(self, below: ObjectAddress) -> list[tuple[ObjectAddress, str]]:
-        """Uploads that are under way below a prefix; none where the store cannot tell."""
+    def uploads(self, below: ObjectAddress, before: datetime | None = None) -> list[tuple[ObjectAddress, str]]:
+        """Uploads that are under way below a prefix, or those begun before a moment; none where the store cannot
+        tell."""
         uploads: list[tuple[ObjectAddress, str]] = []
         after: dict[str, Any] = {}
         while True:
@@ -274,7 +276,8 @@ class Calls:
                 return uploads
             for upload in answer.get("Uploads", []):
                 key = upload["Key"]
-                if key.startswith(below.key):  # some stores do not mind the prefix
+                young = before is not None and upload.get("Initiated", before) >= before
+                if key.startswith(below.key) and not young:  # some stores do not mind the prefix
                     path = f"{below.path[: -len(below.key)]}{key}"
                     uploads.append((ObjectAddress.of(path), upload["UploadId"]))
             if not answer.get("IsTruncated"):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.java_gateway import ensure_callback_server_started
 
@@ -155,6 +155,12 @@ _PRODUCER = "org.apache.iceberg.SnapshotProducer"
 _STARTING = Lock()
 
 
+def start_callbacks(java: Java) -> None:
+    """Let Java call Python: it asks for a judgement at every attempt of a commit."""
+    with _STARTING:  # the rehearsal does so in a thread of its own
+        ensure_callback_server_started(java.gateway)
+
+
 def replace_files(
     table: IcebergTable,
     view: HeadView,
@@ -180,8 +186,7 @@ def replace_files(
     alone is certain: nothing was sent.
     """
     java = table.java
-    with _STARTING:  # the rehearsal does so in a thread of its own
-        ensure_callback_server_started(java.gateway)
+    start_callbacks(java)
     bound = _BoundToHead(table, branch, view, facts[COMMIT_ID], inputs, written, in_time)
     try:
         # What came before the head was judged there, with the statistics that tell which deletes reach an input.
@@ -207,7 +212,7 @@ def replace_files(
         if bound.taken_back:
             raise CommitUnknown("an earlier commit of the same files landed, and somebody rolled it back") from error
         if not bound.met_itself:
-            raise _classified(error, location, bound) from error
+            raise classified(error, location, bound) from error
     try:
         landed = find_commit(table, branch, facts[COMMIT_ID], since=view.snapshot_id)
     except Exception as error:
@@ -217,7 +222,17 @@ def replace_files(
     return landed
 
 
-def _classified(error: Exception, location: str, bound: _BoundToHead) -> Exception:
+class Bound(Protocol):
+    """What Java asks before each attempt of a commit."""
+
+    tries: int
+    """How often Iceberg has begun to make the commit: all but the last were sent."""
+    failed: Exception | None
+    """What kept it from being judged."""
+
+
+def classified(error: Exception, location: str, bound: Bound) -> Exception:
+    """What an error of a commit proves about it, as one of icepact's: see `replace_files`."""
     kind = error_class(error)
     sent = bound.tries > 1  # the catalog has heard of the commit before
     if kind == "Py4JException":  # the validator failed, or could not be asked: this time nothing was sent

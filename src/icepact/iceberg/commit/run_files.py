@@ -11,7 +11,7 @@ from icepact.iceberg.java.bridge import JavaError, is_missing, retry_reads
 from icepact.iceberg.table.table import IcebergTable
 
 DATA_PATH = "write.data.path"
-_FOLDER = "icepact-"
+RUN_FOLDER = "icepact-"
 """Prefix of the folder of a run's files, before the run's id."""
 _CUSTOM_LOCATIONS = "write.location-provider.impl"
 _INPUT_FILE = "org.apache.iceberg.io.InputFile"
@@ -33,7 +33,7 @@ def run_folder(table: IcebergTable, run_id: str) -> str | None:
     if _CUSTOM_LOCATIONS in properties:
         return None
     base = properties.get(DATA_PATH) or f"{str(table.table.location()).rstrip('/')}/data"
-    return f"{base.rstrip('/')}/{_FOLDER}{run_id}"
+    return f"{base.rstrip('/')}/{RUN_FOLDER}{run_id}"
 
 
 class StoredFile(NamedTuple):
@@ -79,7 +79,7 @@ def vanished(table: IcebergTable, run_id: str, documents: Sequence[Mapping[str, 
         sizes = table.java.numbers(table.java.from_json(_paths(there), "java.util.ArrayList"), length)
         changed = [d for d, size in zip(there, sizes, strict=True) if size != d["file-size-in-bytes"]]
         return missing | {*_paths(changed)}
-    marker = f"/{_FOLDER}{run_id}"
+    marker = f"/{RUN_FOLDER}{run_id}"
     folders = {path.partition(marker)[0] + marker for path in _paths(documents) if f"{marker}/" in path}
     listed = {file_name(path): size for folder in sorted(folders) for path, size in listed_files(table, folder).items()}
     doubtful = [d for d in documents if listed.get(file_name(d["file-path"])) != d["file-size-in-bytes"]]

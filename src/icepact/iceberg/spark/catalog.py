@@ -1,6 +1,8 @@
 """One catalog in one Spark session: loads its tables, and lists them."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any
 
 from pyspark import SparkContext
@@ -20,9 +22,14 @@ from icepact.iceberg.java.bridge import (
 from icepact.iceberg.names import parse_levels, quote, show_name, table_parts
 from icepact.iceberg.remedies import catalog_remedy, store_remedy
 from icepact.iceberg.spark.session import build_session, check_session
+from icepact.iceberg.table.listing import written_to
 from icepact.iceberg.table.table import IcebergTable
 from icepact.model.errors import BadInput, CatalogUnusable, IcepactError, SetupMissing, TableNotFound, TemporaryError
 from icepact.policy.config import Catalog
+
+_SETTINGS = ("type", "uri", "warehouse", "catalog-impl")
+_LOADED_AT_ONCE = 8
+"""Tables that are loaded at the same time."""
 
 
 def current_catalog(session: SparkSession) -> str:
@@ -32,7 +39,7 @@ def current_catalog(session: SparkSession) -> str:
 
 def catalog_settings(session: SparkSession, name: str) -> dict[str, str]:
     """Settings of a session that say where a catalog is: its type, address and warehouse, as far as they are set."""
-    settings = {key: session.conf.get(f"spark.sql.catalog.{name}.{key}", None) for key in ("type", "uri", "warehouse")}
+    settings = {key: session.conf.get(f"spark.sql.catalog.{name}.{key}", None) for key in _SETTINGS}
     return {key: value for key, value in settings.items() if value is not None}
 
 
@@ -75,6 +82,11 @@ class SparkCatalog:
         if session.conf.get(f"spark.sql.catalog.{name}", None) is None:
             raise BadInput(f"the Spark session has no catalog {name!r}: set spark.sql.catalog.{name}")
         return cls(session, name)
+
+    @cached_property
+    def settings(self) -> Mapping[str, str]:
+        """What is said of where the catalog is and what it is made by."""
+        return catalog_settings(self.session, self.catalog)
 
     def table(self, name: str) -> IcebergTable:
         """Load a table, or say in one line that it is not there."""
@@ -151,6 +163,20 @@ class SparkCatalog:
             return self._listed()
         except JavaError as error:
             raise self._failed(error, f"the tables of catalog {self.catalog!r} cannot be listed") from None
+
+    def locations(self, *, but: str) -> dict[str, tuple[str, ...]]:
+        """The folders that every other table of the catalog writes to, by name; BadInput if one cannot be loaded."""
+        names = [name for name in self.tables() if name != but]
+        with ThreadPoolExecutor(_LOADED_AT_ONCE) as threads:
+            found = zip(names, threads.map(self._locations, names), strict=True)
+            return {name: locations for name, locations in found if locations is not None}
+
+    def _locations(self, name: str) -> tuple[str, ...] | None:
+        """The folders that a table writes to; `None` if it is gone by now, or is none."""
+        try:
+            return written_to(self._load(table_parts(name, self.catalog), name))
+        except TableNotFound:
+            return None
 
     def _listed(self) -> list[str]:
         tables: list[str] = []

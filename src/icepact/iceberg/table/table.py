@@ -185,6 +185,11 @@ class IcebergTable:
         return {int(spec_id): str(to_json(specs[spec_id])) for spec_id in self.java.keys(specs)}
 
     @property
+    def location(self) -> str:
+        """Where it is."""
+        return str(self.table.location())
+
+    @property
     def properties(self) -> dict[str, str]:
         """Table properties."""
         return self.java.mapping(self.table.properties())

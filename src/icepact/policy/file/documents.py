@@ -110,6 +110,7 @@ class IcebergCompaction(StrictModel):
     min_files_to_compact: Annotated[int, Field(ge=1)] = 3
     opportunistic_check_interval: Annotated[int, Field(ge=1)] = 5
     max_files_per_compaction: Annotated[int, Field(ge=1)] = 100
+    snapshot_retention_hours: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 168
 
 
 class _Shared(StrictModel):

@@ -247,6 +247,7 @@ def _translated(shape: IcebergWrite | IcebergCompaction) -> dict[str, tuple[str,
         "min_files_to_compact": ("min_input_files", shape.min_files_to_compact),
         "opportunistic_check_interval": ("check_interval", shape.opportunistic_check_interval),
         "max_files_per_compaction": ("max_files", shape.max_files_per_compaction),
+        "snapshot_retention_hours": ("expire_older_than", shape.snapshot_retention_hours * 3600),
     }
 
 

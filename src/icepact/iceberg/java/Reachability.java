@@ -1,0 +1,586 @@
+package icepact;
+
+import java.io.BufferedOutputStream;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.lang.reflect.Method;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
+import java.nio.file.LinkOption;
+import java.nio.file.Paths;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.function.Predicate;
+import org.apache.iceberg.ContentFile;
+import org.apache.iceberg.HasTableOperations;
+import org.apache.iceberg.ManifestContent;
+import org.apache.iceberg.ManifestFile;
+import org.apache.iceberg.ManifestFiles;
+import org.apache.iceberg.ManifestReader;
+import org.apache.iceberg.PartitionData;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.util.ManifestFileUtil;
+import org.apache.iceberg.util.PartitionSet;
+import org.apache.iceberg.util.ThreadPools;
+
+/** Which files of a table its snapshots reach: those that only some snapshots do, and all of them as numbers.
+ * Compiled at run time by Spark's own compiler, which knows no inner classes here: tasks are instances, too. */
+public final class Reachability implements Callable, Predicate {
+  private static final int LISTS = 1;
+  private static final int REMOVED = 2;
+  private static final int LIVE = 3;
+  private static final int LIVE_IS_KEPT = 4;
+  private static final int LIVE_IS_ADDED = 5;
+  private static final long NEVER = -1L;
+  private Reachability owner;
+  private int work;
+  private Object subject;
+
+  private FileIO io;
+  private Map specs;
+  private Method entries;
+  private Method liveEntries;
+  private Method isLive;
+  private Method file;
+  private final Map candidates = new ConcurrentHashMap();
+  private PartitionSet removedIn;
+  private final Set removedSpecs = new HashSet();
+  private final Map gone = new LinkedHashMap();
+  private final Set read = new HashSet();
+  private final Set seen = new HashSet();
+  private long[] numbers = new long[1024];
+  private int count = 0;
+  private boolean odd = false;
+  private String[] roots = new String[0];
+  private volatile String astray = null;
+  private Map realFolders = null;
+
+  /** The manifests that only these snapshots have, and the files that might be theirs alone; then those that others
+   * reach are taken out again. */
+  public void divide(Table table, List ids) throws Exception {
+    TableMetadata metadata = open(table);
+    Set expired = new HashSet();
+    for (int i = 0; i < ids.size(); i++) {
+      expired.add(Long.valueOf(((Number) ids.get(i)).longValue())); // JSON makes small ones of another class
+    }
+    List snapshots = metadata.snapshots();
+    run(LISTS, snapshots);
+    Map kept = new LinkedHashMap();
+    Set reached = new HashSet();
+    for (int i = 0; i < snapshots.size(); i++) {
+      Snapshot snapshot = (Snapshot) snapshots.get(i);
+      seen.add(Long.valueOf(snapshot.snapshotId()));
+      if (!expired.contains(Long.valueOf(snapshot.snapshotId()))) {
+        put(kept, snapshot);
+        walk(metadata, snapshot, reached);
+      }
+    }
+    List removing = new ArrayList();
+    List lost = new ArrayList();
+    Set deleting = new HashSet();
+    for (int i = 0; i < snapshots.size(); i++) {
+      Snapshot snapshot = (Snapshot) snapshots.get(i);
+      Long id = Long.valueOf(snapshot.snapshotId());
+      boolean goes = expired.contains(id);
+      if (goes) {
+        put(gone, snapshot);
+      }
+      if (!reached.contains(id)) {
+        lost.add(snapshot); // what it had may be nowhere else
+      } else if (goes || (snapshot.parentId() != null && expired.contains(snapshot.parentId()))) {
+        List manifests = snapshot.allManifests(io);
+        for (int k = 0; k < manifests.size(); k++) {
+          ManifestFile manifest = (ManifestFile) manifests.get(k);
+          if (id.equals(manifest.snapshotId()) && manifest.hasDeletedFiles()) {
+            removing.add(manifest);
+            deleting.add(id);
+          }
+        }
+      }
+    }
+    gone.keySet().removeAll(kept.keySet());
+    Map whole = new LinkedHashMap();
+    for (int i = 0; i < lost.size(); i++) {
+      put(whole, (Snapshot) lost.get(i));
+    }
+    whole.keySet().retainAll(gone.keySet());
+    removedIn = PartitionSet.create(specs);
+    run(REMOVED, removing);
+    run(LIVE, new ArrayList(whole.values()));
+    read.addAll(kept.keySet());
+    run(LIVE_IS_KEPT, doubtful(metadata, kept, expired, deleting, !whole.isEmpty()));
+  }
+
+  /** Manifests of snapshots that stay in which a candidate may be live. A file that one snapshot removed is in none that
+   * was there before it, in that snapshot and those after it: only what came later can have it again. That is not so of
+   * delete files, of which several may share a path; nor of a file that was added twice, which Iceberg removes only from
+   * the manifest in which it was found: manifests with a partition of removed files are read, too. */
+  private List doubtful(TableMetadata metadata, Map kept, Set expired, Set deleting, boolean any) {
+    List found = new ArrayList();
+    if (candidates.isEmpty()) {
+      return found;
+    }
+    Snapshot newest = null;
+    long oldest = Long.MAX_VALUE;
+    for (Iterator each = deleting.iterator(); each.hasNext(); ) {
+      Snapshot snapshot = metadata.snapshot(((Long) each.next()).longValue());
+      oldest = Math.min(oldest, snapshot.sequenceNumber());
+      if (newest == null || snapshot.sequenceNumber() > newest.sequenceNumber()) {
+        newest = snapshot;
+      }
+    }
+    boolean shortcut = !any && newest != null && oldest > 0L;
+    if (shortcut) {
+      Set before = new HashSet();
+      walk(metadata, newest, before);
+      shortcut = before.containsAll(deleting);
+    }
+    Set certain = new HashSet();
+    if (shortcut) {
+      Map after = new HashMap();
+      after.put(Long.valueOf(newest.snapshotId()), Boolean.TRUE);
+      Set others = new HashSet();
+      List snapshots = metadata.snapshots();
+      for (int i = 0; i < snapshots.size(); i++) {
+        Snapshot snapshot = (Snapshot) snapshots.get(i);
+        if (!expired.contains(Long.valueOf(snapshot.snapshotId())) && !comesAfter(metadata, snapshot, after)) {
+          List manifests = snapshot.allManifests(io);
+          for (int k = 0; k < manifests.size(); k++) {
+            others.add(((ManifestFile) manifests.get(k)).path());
+          }
+        }
+      }
+      certain.addAll(kept.keySet());
+      certain.removeAll(others);
+    }
+    for (Iterator each = kept.values().iterator(); each.hasNext(); ) {
+      ManifestFile manifest = (ManifestFile) each.next();
+      boolean deletes = manifest.content() == ManifestContent.DELETES;
+      if (deletes
+          || manifest.sequenceNumber() > oldest
+          || !certain.contains(manifest.path())
+          || !removedSpecs.contains(Integer.valueOf(manifest.partitionSpecId()))
+          || ManifestFileUtil.canContainAny(manifest, removedIn, specs)) {
+        found.add(manifest);
+      }
+    }
+    return found;
+  }
+
+  private synchronized void removedIn(int spec, PartitionData partition) {
+    removedSpecs.add(Integer.valueOf(spec));
+    if (!removedIn.contains(spec, partition)) {
+      removedIn.add(spec, partition.copy());
+    }
+  }
+
+  private static boolean comesAfter(TableMetadata metadata, Snapshot snapshot, Map known) {
+    List way = new ArrayList();
+    Snapshot at = snapshot;
+    Boolean answer = null;
+    while (answer == null) {
+      answer = at == null ? Boolean.FALSE : (Boolean) known.get(Long.valueOf(at.snapshotId()));
+      if (answer == null) {
+        way.add(Long.valueOf(at.snapshotId()));
+        at = at.parentId() == null ? null : metadata.snapshot(at.parentId().longValue());
+      }
+    }
+    for (int i = 0; i < way.size(); i++) {
+      known.put(way.get(i), answer);
+    }
+    return answer.booleanValue();
+  }
+
+  /** Takes out what snapshots reach that have come since. If that fails, it can be done again. */
+  public void lookAgain(Table table) throws Exception {
+    TableMetadata metadata = open(table);
+    List fresh = unseen(metadata);
+    Map manifests = new LinkedHashMap();
+    for (int i = 0; i < fresh.size(); i++) {
+      put(manifests, (Snapshot) fresh.get(i));
+    }
+    gone.keySet().removeAll(manifests.keySet());
+    manifests.keySet().removeAll(read);
+    run(LIVE_IS_KEPT, new ArrayList(manifests.values()));
+    for (int i = 0; i < metadata.snapshots().size(); i++) {
+      candidates.remove(key(((Snapshot) metadata.snapshots().get(i)).manifestListLocation()));
+    }
+    markSeen(fresh, manifests);
+  }
+
+  /** Snapshots that were not looked at yet, their manifest lists read. */
+  private List unseen(TableMetadata metadata) throws Exception {
+    List fresh = new ArrayList();
+    for (int i = 0; i < metadata.snapshots().size(); i++) {
+      Snapshot snapshot = (Snapshot) metadata.snapshots().get(i);
+      if (!seen.contains(Long.valueOf(snapshot.snapshotId()))) {
+        fresh.add(snapshot);
+      }
+    }
+    run(LISTS, fresh);
+    return fresh;
+  }
+
+  private void markSeen(List snapshots, Map manifests) {
+    for (int i = 0; i < snapshots.size(); i++) {
+      seen.add(Long.valueOf(((Snapshot) snapshots.get(i)).snapshotId()));
+    }
+    read.addAll(manifests.keySet());
+  }
+
+  /** Candidates that somebody wrote down: lines of `kind, tab, size, tab, path`, each ended by a zero. */
+  public void take(String path) throws Exception {
+    String[] lines = new String(Files.readAllBytes(Paths.get(path, new String[0])), StandardCharsets.UTF_8).split("\0");
+    for (int i = 0; i < lines.length; i++) {
+      if (!lines[i].isEmpty()) {
+        candidates.put(key(lines[i].substring(lines[i].indexOf('\t', 2) + 1)), lines[i]);
+      }
+    }
+  }
+
+  /** Takes out what is in the way of any manifest of the table by now. */
+  public void takeOutManifests() {
+    for (Iterator each = read.iterator(); each.hasNext(); ) {
+      candidates.remove(key((String) each.next()));
+    }
+  }
+
+  /** Takes a file out, if it is a candidate. */
+  public void keep(String path) {
+    candidates.remove(key(path));
+  }
+
+  /** Writes the candidates that are left, then the manifests that only the expired snapshots have. */
+  public void write(String path) throws Exception {
+    OutputStream out = new BufferedOutputStream(new FileOutputStream(path), 1 << 16);
+    try {
+      for (Iterator each = candidates.values().iterator(); each.hasNext(); ) {
+        out.write(((String) each.next()).getBytes(StandardCharsets.UTF_8));
+        out.write(0);
+      }
+      for (Iterator each = gone.values().iterator(); each.hasNext(); ) {
+        ManifestFile manifest = (ManifestFile) each.next();
+        out.write(("M\t" + manifest.length() + "\t" + manifest.path()).getBytes(StandardCharsets.UTF_8));
+        out.write(0);
+      }
+    } finally {
+      out.close();
+    }
+  }
+
+  private TableMetadata open(Table table) throws Exception {
+    io = table.io();
+    specs = table.specs();
+    if (entries == null) {
+      entries = ManifestReader.class.getDeclaredMethod("entries", new Class[0]);
+      entries.setAccessible(true);
+      liveEntries = ManifestReader.class.getDeclaredMethod("liveEntries", new Class[0]);
+      liveEntries.setAccessible(true);
+      Class entry = Class.forName("org.apache.iceberg.ManifestEntry", true, Table.class.getClassLoader());
+      isLive = entry.getDeclaredMethod("isLive", new Class[0]);
+      isLive.setAccessible(true);
+      file = entry.getDeclaredMethod("file", new Class[0]);
+      file.setAccessible(true);
+    }
+    return ((HasTableOperations) table).operations().current();
+  }
+
+  private void put(Map manifests, Snapshot snapshot) {
+    List all = snapshot.allManifests(io);
+    for (int i = 0; i < all.size(); i++) {
+      manifests.put(((ManifestFile) all.get(i)).path(), all.get(i));
+    }
+  }
+
+  private static void walk(TableMetadata metadata, Snapshot from, Set reached) {
+    Snapshot at = from;
+    while (at != null && reached.add(Long.valueOf(at.snapshotId()))) {
+      at = at.parentId() == null ? null : metadata.snapshot(at.parentId().longValue());
+    }
+  }
+
+  private void run(int what, List subjects) throws Exception {
+    List tasks = new ArrayList(subjects.size());
+    for (int i = 0; i < subjects.size(); i++) {
+      Reachability task = new Reachability();
+      task.owner = this;
+      task.work = what;
+      task.subject = subjects.get(i);
+      tasks.add(task);
+    }
+    List futures = ThreadPools.getWorkerPool().invokeAll(tasks);
+    for (int i = 0; i < futures.size(); i++) {
+      try {
+        ((Future) futures.get(i)).get();
+      } catch (ExecutionException error) {
+        if (error.getCause() instanceof Exception) {
+          throw (Exception) error.getCause();
+        }
+        throw error;
+      }
+    }
+  }
+
+  /** One manifest list, or one manifest. */
+  public Object call() throws Exception {
+    if (work == LISTS) {
+      ((Snapshot) subject).allManifests(owner.io);
+    } else {
+      owner.readManifest((ManifestFile) subject, work);
+    }
+    return null;
+  }
+
+  private void readManifest(ManifestFile manifest, int what) throws Exception {
+    boolean deletes = manifest.content() == ManifestContent.DELETES;
+    ManifestReader reader =
+        deletes
+            ? (ManifestReader) ManifestFiles.readDeleteManifest(manifest, io, specs)
+            : (ManifestReader) ManifestFiles.read(manifest, io, specs);
+    boolean described = what == REMOVED || what == LIVE;
+    List columns = new ArrayList();
+    columns.add("file_path");
+    if (described) {
+      columns.add("file_size_in_bytes");
+    }
+    if (what == REMOVED && !deletes) {
+      columns.add("partition");
+    }
+    long[] found = new long[what == LIVE_IS_ADDED ? 1024 : 0];
+    int size = 0;
+    try {
+      reader.select(columns);
+      CloseableIterable all =
+          (CloseableIterable) (what == REMOVED ? entries : liveEntries).invoke(reader, new Object[0]);
+      for (Iterator each = all.iterator(); each.hasNext(); ) {
+        Object entry = each.next();
+        if (what == REMOVED && ((Boolean) isLive.invoke(entry, new Object[0])).booleanValue()) {
+          continue;
+        }
+        ContentFile content = (ContentFile) file.invoke(entry, new Object[0]);
+        String path = content.location();
+        if (described) {
+          candidates.put(key(path), (deletes ? "P\t" : "D\t") + content.fileSizeInBytes() + "\t" + path);
+          if (what == REMOVED && !deletes) {
+            removedIn(content.specId(), (PartitionData) content.partition());
+          }
+        } else if (what == LIVE_IS_KEPT) {
+          candidates.remove(key(path));
+        } else {
+          if (size == found.length) {
+            found = Arrays.copyOf(found, 2 * size);
+          }
+          found[size++] = number(asListed(path));
+          note(path);
+        }
+      }
+    } finally {
+      reader.close();
+    }
+    if (what == LIVE_IS_ADDED) {
+      add(found, size);
+    }
+  }
+
+  // -- everything that is reachable, as numbers ---------------------------------------------------
+
+  /** Adds what all snapshots of a table reach, their manifests and lists included; what was read before is not read
+   * again. If that fails, it can be done again. */
+  public void addAll(Table table) throws Exception {
+    TableMetadata metadata = open(table);
+    List fresh = unseen(metadata);
+    Map manifests = new LinkedHashMap();
+    for (int i = 0; i < fresh.size(); i++) {
+      put(manifests, (Snapshot) fresh.get(i));
+      addPath(((Snapshot) fresh.get(i)).manifestListLocation());
+    }
+    manifests.keySet().removeAll(read);
+    for (Iterator each = manifests.keySet().iterator(); each.hasNext(); ) {
+      addPath((String) each.next());
+    }
+    run(LIVE_IS_ADDED, new ArrayList(manifests.values()));
+    markSeen(fresh, manifests);
+    sort();
+  }
+
+  /** Adds one file; `sort` must follow. */
+  public void addPath(String path) {
+    if (path != null) {
+      add(new long[] {number(asListed(path))}, 1);
+      note(path);
+    }
+  }
+
+  /** After files were added one by one. */
+  public void sort() {
+    Arrays.sort(numbers, 0, count);
+  }
+
+  private synchronized void add(long[] more, int size) {
+    if (count + size > numbers.length) {
+      numbers = Arrays.copyOf(numbers, Math.max(2 * numbers.length, count + size));
+    }
+    System.arraycopy(more, 0, numbers, count, size);
+    count += size;
+  }
+
+  /** Folders that will be listed. A file that seems to be in one of them, but on another store, cannot be compared. */
+  public void watch(List folders) {
+    roots = new String[folders.size()];
+    for (int i = 0; i < roots.length; i++) {
+      roots[i] = key((String) folders.get(i));
+    }
+  }
+
+  /** Files are on this machine: a folder may have several names there, and listings go by the real one. */
+  public void followLinks() {
+    realFolders = new ConcurrentHashMap();
+  }
+
+  /** A file as a listing of its real folder names it. */
+  private String asListed(String path) {
+    String spelled = key(path);
+    int end = spelled.lastIndexOf('/');
+    if (realFolders == null || !spelled.startsWith("/") || end <= 0) {
+      return spelled;
+    }
+    String folder = spelled.substring(0, end);
+    String real = (String) realFolders.get(folder);
+    if (real == null) {
+      try {
+        real = Paths.get(folder, new String[0]).toRealPath(new LinkOption[0]).toString();
+      } catch (IOException error) { // there is none
+        real = Paths.get(folder, new String[0]).normalize().toString();
+      } catch (InvalidPathException error) { // in this locale; that is refused for all of the table
+        real = folder;
+      }
+      realFolders.put(folder, real);
+    }
+    return real + spelled.substring(end);
+  }
+
+  private void note(String path) {
+    odd |= isOdd(path);
+    String spelled = asListed(path);
+    for (int i = 0; i < roots.length; i++) {
+      if (!spelled.startsWith(roots[i] + "/") && behindStore(spelled).startsWith(behindStore(roots[i]) + "/")) {
+        astray = path;
+      }
+    }
+  }
+
+  private static String behindStore(String path) {
+    int end = path.indexOf("://");
+    if (end < 0) {
+      int colon = path.indexOf(":/");
+      return colon < 0 ? path : path.substring(colon + 1);
+    }
+    int slash = path.indexOf('/', end + 3);
+    return slash < 0 ? "/" : path.substring(slash);
+  }
+
+  /** A file that seems to be in one of the watched folders, but on another store; null if there is none. */
+  public String astray() {
+    return astray;
+  }
+
+  /** Whether a file is needed, for a listing. */
+  public boolean test(Object path) {
+    return has((String) path);
+  }
+
+  /** Whether a file is among those that were added. Another one may have its number, once in billions of times: then it
+   * counts as reachable, too. */
+  public boolean has(String path) {
+    return Arrays.binarySearch(numbers, 0, count, number(key(path))) >= 0;
+  }
+
+  /** Of some files, which were added: a letter for each, `1` or `0`. */
+  public String among(List paths) {
+    StringBuilder found = new StringBuilder(paths.size());
+    for (int i = 0; i < paths.size(); i++) {
+      found.append(has((String) paths.get(i)) ? '1' : '0');
+    }
+    return found.toString();
+  }
+
+  /** Whether a path has letters that file systems may spell in several ways. */
+  public boolean hasOdd() {
+    return odd;
+  }
+
+  private static boolean isOdd(String path) {
+    for (int i = 0; i < path.length(); i++) {
+      if (path.charAt(i) > 126) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private static long number(String path) {
+    byte[] bytes = path.getBytes(StandardCharsets.UTF_8);
+    long hash = 0xcbf29ce484222325L;
+    for (int i = 0; i < bytes.length; i++) {
+      hash = (hash ^ (bytes[i] & 0xffL)) * 0x100000001b3L;
+    }
+    hash ^= hash >>> 32;
+    hash *= 0xd6e8feb86659fd93L;
+    return hash ^ (hash >>> 32);
+  }
+
+  /** One spelling for all of one file: without what names the file system's client, as the store sees it. */
+  public static String key(String path) {
+    if (path == null) {
+      return "";
+    }
+    int end = path.indexOf(':');
+    String scheme = end > 0 && path.indexOf('/') == end + 1 ? path.substring(0, end).toLowerCase() : "";
+    if (scheme.equals("s3a") || scheme.equals("s3n")) {
+      return "s3" + path.substring(end);
+    }
+    if (scheme.equals("abfss") || scheme.equals("wasbs")) {
+      return scheme.substring(0, scheme.length() - 1) + path.substring(end);
+    }
+    if (scheme.isEmpty() || scheme.equals("file")) {
+      String rest = scheme.isEmpty() ? path : path.substring(end + 1);
+      if (rest.startsWith("//") && !scheme.isEmpty()) {
+        int slash = rest.indexOf('/', 2);
+        String host = slash < 0 ? rest.substring(2) : rest.substring(2, slash);
+        if (host.isEmpty() || host.equals("localhost")) {
+          rest = slash < 0 ? "/" : rest.substring(slash);
+        }
+      }
+      return slashes(rest);
+    }
+    return scheme.isEmpty() ? path : scheme + path.substring(end);
+  }
+
+  /** Without empty parts: local file systems know none. */
+  private static String slashes(String path) {
+    StringBuilder found = new StringBuilder(path.length());
+    for (int i = 0; i < path.length(); i++) {
+      if (path.charAt(i) != '/' || i == 0 || path.charAt(i - 1) != '/') {
+        found.append(path.charAt(i));
+      }
+    }
+    return found.toString();
+  }
+}

@@ -1,0 +1,1 @@
+"""Tests of deciding what a table keeps and nobody needs."""
