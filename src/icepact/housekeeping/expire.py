@@ -1,7 +1,6 @@
 """Expiry of snapshots: what becomes unreachable is worked out and written down, then the metadata is committed, and
 only then files are deleted. Whoever dies in between leaves a list, by which somebody else goes on."""
 
-import math
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -233,8 +232,3 @@ def _why_nothing(history: TableHistory, retention: Retention, older_than: dateti
         return f"no snapshot is older than {older_than:%Y-%m-%d %H:%M} UTC ({count})"
     reasons = sorted({entry.why for entry in retention.kept})
     return f"every old snapshot is kept ({count}): {'; '.join(reasons[:3])}"
-
-
-def requests_for(files: int) -> int:
-    """Requests that delete so many files from an object store."""
-    return math.ceil(files / 1000)

@@ -9,6 +9,7 @@ from icepact.iceberg.commit.replace import (
     COMMIT_ID,
     HistoryCut,
     UnusedFiles,
+    classified,
     find_commit,
     manifests_of,
     roll_back,
@@ -16,19 +17,16 @@ from icepact.iceberg.commit.replace import (
     was_taken_back,
 )
 from icepact.iceberg.commit.run_files import delete_files, unknown_files
-from icepact.iceberg.disk import full_disk_remedy, not_carried_out
-from icepact.iceberg.java.bridge import JavaError, error_class, error_line, with_cause
+from icepact.iceberg.java.bridge import JavaError, error_line
 from icepact.iceberg.table.scan import ScanTasks
 from icepact.iceberg.table.table import IcebergTable
-from icepact.model.errors import CommitBroken, CommitRefused, CommitUnknown, HeadMoved, IcepactError, StorageFull
+from icepact.model.errors import CommitBroken, CommitUnknown, HeadMoved, IcepactError
 from icepact.model.files import DeleteKind
 
 LOOKS = 5
 """How often a commit is looked for that nobody answered for."""
 FIRST_WAIT = 0.1
 """Seconds before the second look; doubles from there."""
-_CONFLICTS = {"ValidationException", "CommitFailedException", "IllegalArgumentException"}
-_REFUSALS = {"NotAuthorizedException", "ForbiddenException", "NoSuchTableException"}
 _log = logging.getLogger("icepact")
 
 
@@ -109,29 +107,13 @@ def delete_data_files(
     try:
         operation.commit()
     except Exception as error:
-        failure = _classified(error, location, bound)
+        failure = classified(error, location, bound)
     landed = _landed(table, branch, head, commit_id, failure, sleep)
     _tidy(table, unused, landed)
     if landed is None:
         assert failure is not None
         raise failure
     return landed
-
-
-def _classified(error: Exception, location: str, bound: _BoundToHistory) -> IcepactError:
-    kind = error_class(error)
-    sent = bound.tries > 1  # the catalog has heard of the commit before
-    if kind == "Py4JException":  # the validator failed, or could not be asked: this time nothing was sent
-        message = f"the commit cannot be judged: {error_line(bound.failed or error)}"
-        return CommitUnknown(message) if sent else HeadMoved(message)
-    if not_carried_out(error):
-        message = f"the commit did not land: {full_disk_remedy(with_cause(error), [location])}"
-        return CommitRefused(message) if sent else StorageFull(message)
-    if kind in _CONFLICTS:
-        return HeadMoved(error_line(error))
-    if kind in _REFUSALS:
-        return CommitRefused(error_line(error))
-    return CommitUnknown(error_line(error) if kind == "CommitStateUnknownException" else f"{kind}: {error_line(error)}")
 
 
 def _landed(

@@ -4,13 +4,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from icepact.iceberg.commit.replace import REFUSALS
 from icepact.iceberg.disk import not_carried_out
 from icepact.iceberg.java.bridge import Java, JavaError, error_class, error_line, with_cause
 from icepact.iceberg.table.table import IcebergTable
 from icepact.model.errors import CommitBroken, CommitRefused, CommitUnknown, HeadMoved
 
 _CONFLICTS = {"CommitFailedException", "ValidationException"}
-_REFUSALS = {"NotAuthorizedException", "ForbiddenException", "NoSuchTableException"}
 
 
 def commit_expiry(table: IcebergTable, base: Any, snapshot_ids: Sequence[int], refs: Sequence[str]) -> None:
@@ -62,6 +62,6 @@ def _classified(error: Exception) -> Exception:
     kind = error_class(error)
     if kind in _CONFLICTS:
         return HeadMoved(error_line(error))
-    if kind in _REFUSALS or not_carried_out(error):
+    if kind in REFUSALS or not_carried_out(error):
         return CommitRefused(with_cause(error))
     return CommitUnknown(f"{kind}: {error_line(error)}")

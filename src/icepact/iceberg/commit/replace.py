@@ -9,7 +9,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from icepact.iceberg.disk import full_disk_remedy, not_carried_out
 from icepact.iceberg.java.bridge import Java, JavaError, error_class, error_line, retry_reads, with_cause
 from icepact.iceberg.table.table import FACT_PREFIX, HeadView, IcebergTable
-from icepact.model.errors import CommitRefused, CommitUnknown, HeadMoved, StorageFull
+from icepact.model.errors import CommitRefused, CommitUnknown, HeadMoved, IcepactError, StorageFull
 
 COMMIT_ID = f"{FACT_PREFIX}commit-id"
 
@@ -231,7 +231,7 @@ class Bound(Protocol):
     """What kept it from being judged."""
 
 
-def classified(error: Exception, location: str, bound: Bound) -> Exception:
+def classified(error: Exception, location: str, bound: Bound) -> IcepactError:
     """What an error of a commit proves about it, as one of icepact's: see `replace_files`."""
     kind = error_class(error)
     sent = bound.tries > 1  # the catalog has heard of the commit before
@@ -245,7 +245,7 @@ def classified(error: Exception, location: str, bound: Bound) -> Exception:
         return HeadMoved(error_line(error))
     if kind == "CommitStateUnknownException":
         return CommitUnknown(error_line(error))
-    if kind in _REFUSALS:
+    if kind in REFUSALS:
         return CommitRefused(error_line(error))
     return CommitUnknown(f"{kind}: {error_line(error)}")
 
@@ -255,7 +255,7 @@ _CONFLICTS = {
     "CommitFailedException",
     "IllegalArgumentException",  # of Iceberg's own validation, before anything is sent
 }
-_REFUSALS = {
+REFUSALS = {
     "NotAuthorizedException",
     "ForbiddenException",
     "NoSuchTableException",
