@@ -6,7 +6,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
-from tests.support.frugal import without_processes
 
 _numbers = itertools.count(1)
 
@@ -14,9 +13,7 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def compactor(tmp_path_factory: pytest.TempPathFactory) -> Compactor:
     """A compactor on an embedded catalog of its own."""
-    made = Compactor(warehouse=tmp_path_factory.mktemp("warehouse"))
-    without_processes(made.spark)
-    return made
+    return Compactor(warehouse=tmp_path_factory.mktemp("warehouse"))
 
 
 @pytest.fixture(scope="session")

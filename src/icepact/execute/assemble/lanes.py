@@ -4,8 +4,8 @@ The writer lets go of Python's lock, and a chunk is the same whichever columns a
 the same bytes, however many lanes there are.
 """
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import NamedTuple, Self
 
 import pyarrow as pa
@@ -26,6 +26,8 @@ class _Share(NamedTuple):
     leaves: Sequence[int]
     """Indexes of the target's leaves."""
     encoded: Future[Input]
+    memory: int
+    """Bytes of the columns, decoded: they are let go once they are encoded."""
 
 
 class Encoding(NamedTuple):
@@ -63,7 +65,7 @@ class Lanes:
         for columns in _shares(table, self.count):
             mine = [n for n in leaves if names[target.top_of_leaf[n]] in columns]
             some = table if len(columns) == table.num_columns else table.select(columns)
-            shares.append(_Share(mine, self._submit(some, forms.of(mine))))
+            shares.append(_Share(mine, self._submit(some, forms.of(mine)), some.nbytes))
         return Encoding(table.num_rows, shares)
 
     def _submit(self, table: pa.Table, form: Form) -> Future[Input]:
@@ -73,10 +75,17 @@ class Lanes:
         done.set_result(self.encoder.encode(table, *form))
         return done
 
+    @staticmethod
+    def wait(encodings: Iterable[Encoding], most: int) -> None:
+        """Wait until columns that are not encoded yet take so many bytes at most."""
+        left = {share.encoded: share.memory for encoding in encodings for share in encoding.shares}
+        while sum(memory for encoded, memory in left.items() if not encoded.done()) > most:
+            wait([encoded for encoded in left if not encoded.done()], return_when=FIRST_COMPLETED)
+
     def picks(self, encoding: Encoding) -> dict[int, Pick]:
         """The chunks by leaf of the target, once they are there."""
         chunks: dict[int, Pick] = {}
-        for leaves, future in encoding.shares:
+        for leaves, future, _ in encoding.shares:
             encoded = future.result()
             self.encoder.check(encoded, leaves, encoding.rows)
             chunks |= {leaf: Pick(encoded, 0, n) for n, leaf in enumerate(leaves)}

@@ -19,7 +19,7 @@ from icepact.execute.parquet.input import Pick
 from icepact.execute.parquet.joining import JoinedChunk
 
 _AHEAD = 2
-"""Row groups of the largest size that are under way beside the one that rows are gathered for."""
+"""Decoded rows that are being encoded, in row groups of the largest size, beside the one that rows are gathered for."""
 
 
 @dataclass(slots=True)
@@ -39,8 +39,6 @@ class _UnderWay(NamedTuple):
     """A row group that is being encoded."""
 
     rows: int
-    memory: int
-    """Bytes of its rows, decoded."""
     joined: Mapping[int, JoinedChunk]
     encoding: Encoding | None
 
@@ -161,7 +159,8 @@ class RowBuffer:
         table = _one_table(pending.tables) if rest else None
         pending.tables.clear()
         encoding = None if table is None else self._lanes.begin(table, pending.forms, rest)
-        self._under_way.append(_UnderWay(pending.rows, pending.memory, joined, encoding))
+        del table  # its columns are let go of one after the other, as they are encoded
+        self._under_way.append(_UnderWay(pending.rows, joined, encoding))
         # pages that are joined belong to files that are closed next
         self._write(leaving=0 if joined or self._lanes.count == 1 else self._lanes.count)
 
@@ -171,13 +170,15 @@ class RowBuffer:
         self._write(leaving=0)
 
     def _write(self, *, leaving: int) -> None:
-        """Write row groups in order, until so many are left under way at most, and no more than memory allows."""
-        while len(self._under_way) > leaving or sum(one.memory for one in self._under_way) > _AHEAD * self._limit:
+        """Write row groups in order, until so many are left under way at most; then wait until so much of them is
+        encoded that memory allows more."""
+        while len(self._under_way) > leaving:
             done = self._under_way.popleft()
             parts: dict[int, ChunkToWrite] = {**done.joined}
             if done.encoding is not None:
                 parts |= self._lanes.picks(done.encoding)
             self._outputs.add(done.rows, [parts[number] for number in range(len(self._target.leaves))])
+        self._lanes.wait([one.encoding for one in self._under_way if one.encoding], _AHEAD * self._limit)
 
 
 def _worth_joining(segments: Sequence[Segment]) -> frozenset[int]:

@@ -190,7 +190,8 @@ class Assembler:
             self._flush()
             self._begin()
             at = self._sink.position
-            self._sink.append(source.read(start, size))
+            for part in source.parts(start, size):
+                self._sink.append(part)
             if self._sink.position != at + size:
                 raise AssertionError("a chunk is not as long as it says")
             return at

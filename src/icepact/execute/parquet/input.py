@@ -1,7 +1,7 @@
 """One file whose chunks may be copied: its footer, its indexes, and whether its sizes can be believed."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -56,6 +56,10 @@ class MemorySource:
         """Exactly these bytes."""
         return self._data[offset : offset + length]
 
+    def parts(self, offset: int, length: int) -> Iterator[bytes | memoryview]:
+        """Exactly these bytes, in as many parts as they are kept in."""
+        yield self.read(offset, length)
+
     def tail(self, length: int) -> memoryview:
         """The last bytes."""
         return self._data[-length:]
@@ -92,15 +96,17 @@ class Pieces(MemorySource):
 
     def read(self, offset: int, length: int) -> memoryview:
         """Exactly these bytes."""
-        parts: list[bytes] = []
-        at = bisect_right(self._starts, offset) - 1
-        left = length
-        while left > 0 and at < len(self._pieces):
-            skip = offset - self._starts[at]
-            part = self._pieces[at][skip : skip + left]
-            parts.append(part)
-            offset, left, at = offset + len(part), left - len(part), at + 1
+        parts = list(self.parts(offset, length))
         return memoryview(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def parts(self, offset: int, length: int) -> Iterator[bytes | memoryview]:
+        """Exactly these bytes, in as many parts as they are kept in."""
+        at = bisect_right(self._starts, offset) - 1
+        while length > 0 and at < len(self._pieces):
+            skip = offset - self._starts[at]
+            part = self._pieces[at][skip : skip + length]
+            yield part
+            offset, length, at = offset + len(part), length - len(part), at + 1
 
     def tail(self, length: int) -> memoryview:
         """The last bytes."""

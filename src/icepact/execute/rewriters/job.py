@@ -16,7 +16,7 @@ from icepact.execute.assemble.task import run_units
 
 ENVIRONMENT = {
     "ICEPACT_WORKERS": "1",
-    "MIMALLOC_PURGE_DELAY": "1000",
+    "MIMALLOC_PURGE_DELAY": "-1",
     "MALLOC_MMAP_THRESHOLD_": str(32 * 1024**2),
     "MALLOC_TRIM_THRESHOLD_": str(64 * 1024**2),
 }

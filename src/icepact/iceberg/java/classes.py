@@ -4,6 +4,7 @@ Streams over method handles are five times slower per file than a plain loop, wh
 """
 
 import hashlib
+import json
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -25,28 +26,30 @@ def instance_of(java: Java, name: str) -> Any:
         classes = _CLASSES.setdefault(java.gateway, {})
         if name not in classes:
             nothing = java.gateway.new_array(java.jvm.java.lang.Class, 0)
-            make = _load(java, name).getDeclaredConstructor(nothing)
+            make = load_class(java, name).getDeclaredConstructor(nothing)
             classes[name] = make, java.gateway.new_array(java.jvm.java.lang.Object, 0)
     make, nothing = classes[name]
     return make.newInstance(nothing)
 
 
-def _load(java: Java, name: str) -> Any:
+def load_class(java: Java, name: str) -> Any:
+    """One of our classes, with those inside of it."""
     source = (_SOURCES / f"{name}.java").read_text(encoding="utf-8")
     known = f"{source}{java.iceberg.IcebergBuild.version()}{java.jvm.java.lang.System.getProperty('java.version')}"
-    cached = cache_dir() / "java" / f"{name}-{hashlib.sha256(known.encode()).hexdigest()[:16]}.class"
-    full_name = f"icepact.{name}"
+    cached = cache_dir() / "java" / f"{name}-{hashlib.sha256(known.encode()).hexdigest()[:16]}.json"
     parent = java.jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
     if cached.is_file():
-        content = cached.read_bytes()
+        codes = {full_name: bytes.fromhex(code) for full_name, code in json.loads(cached.read_text()).items()}
     else:
         compiler = java.jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(parent)
         compiler.cook(source)
-        content = bytes(compiler.getBytecodes().get(full_name))
+        made = compiler.getBytecodes()
+        codes = {str(full_name): bytes(made.get(full_name)) for full_name in java.items(made.keySet())}
         with suppress(OSError):  # then it is compiled again next time
-            keep(cached, content)
+            keep(cached, json.dumps({full_name: code.hex() for full_name, code in codes.items()}).encode())
     classes = java.jvm.java.util.HashMap()
-    classes.put(full_name, content)
+    for full_name, code in codes.items():
+        classes.put(full_name, code)
     loader = java.jvm.org.codehaus.commons.compiler.util.reflect.ByteArrayClassLoader(classes, parent)
-    return loader.loadClass(full_name)
+    return loader.loadClass(f"icepact.{name}")

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from icepact.iceberg.spark.jars import cache_dir, ensure_jars
 from icepact.iceberg.spark.jvm import archive_path, find_java, launch_command
+from icepact.iceberg.spark.local_files import use_own_local_files
 from icepact.iceberg.spark.rehearsal import start_rehearsal
 from icepact.model.errors import BadInput, SetupMissing, Unsupported
 
@@ -172,6 +173,8 @@ def _start_context(extra: Mapping[str, str], *, verbose: bool, short: bool, look
         context = SparkContext(conf=conf, gateway=gateway)
     if settings["spark.master"].startswith("local") and "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable  # workers run what this process runs, not the first python3 on the PATH
+    if not look_only:
+        use_own_local_files(gateway, context._jsc.hadoopConfiguration())
     context.setLogLevel("WARN" if verbose else "ERROR")
     if not verbose:  # both would tell at length when Java is killed, before whoever asks it next is told
         logging.getLogger().addFilter(_not_gateway_shutdown)

@@ -1,7 +1,7 @@
 """Several lanes of one task: the same bytes, whoever encoded them, and no more memory than a task may have."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from icepact.execute.assemble.encode import Encoder
+from icepact.execute.assemble.lanes import Encoding, Lanes
 from icepact.execute.assemble.messages import InputFile
 from icepact.execute.parquet.input import Input
 from icepact.execute.rewriters.assemble import lanes_of
@@ -111,6 +112,33 @@ def test_a_lane_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     assert (report.refused, report.outputs) == ("it does not want to", ())
     assert list(tmp_path.glob("out-*")) == []
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("icepact-encode")]
+
+
+def test_decoded_rows_under_way_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes that hardly move: rows are not decoded on and on meanwhile, and those that are encoded count no more."""
+    held: list[int] = []
+    wait = Lanes.wait
+
+    def noted(encodings: Iterable[Encoding], most: int) -> None:
+        some = list(encodings)
+        wait(some, most)
+        left = [share.memory for encoding in some for share in encoding.shares if not share.encoded.done()]
+        held.append(sum(left))
+        assert sum(left) <= most
+
+    encode = Encoder.encode
+
+    def slow(self: Encoder, table: pa.Table, *form: Any) -> Input:
+        begun.wait(timeout=0.02)
+        return encode(self, table, *form)
+
+    begun = threading.Event()
+    kernel = Kernel(folder=tmp_path, schema=SCHEMA, lanes=2, writing=WAYS["little memory"])
+    inputs = files(kernel)
+    monkeypatch.setattr(Lanes, "wait", staticmethod(noted))
+    monkeypatch.setattr(Encoder, "encode", slow)
+    assert kernel.rewritten(*inputs).num_rows == 2 * (ROWS - 4)
+    assert max(held) > 0
 
 
 @pytest.mark.parametrize(
