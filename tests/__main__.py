@@ -14,7 +14,7 @@ WORKERS = max(2, (os.cpu_count() or 1) * 3 // 2)
 
 def main() -> int:
     """Run them; arguments go to pytest."""
-    several = [f"--numprocesses={WORKERS}", "--dist=loadgroup", "--no-loadscope-reorder"]
+    several = [f"--numprocesses={WORKERS}", "--dist=loadscope", "--no-loadscope-reorder"]
     return subprocess.run([sys.executable, "-m", "pytest", *several, "--durations=60", *sys.argv[1:]]).returncode
 
 

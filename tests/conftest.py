@@ -2,10 +2,13 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.frugal import JAVA_OPTIONS
 
@@ -29,13 +32,20 @@ if PROFILE != "explore":
     providers._get_local_constants = lambda: providers._local_constants
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share what takes long to start stay together, and so do those of a file."""
-    for item in items:
-        folder = item.path.parent.name
-        together = folder in _SHARING and item.path.stem not in _ALONE
-        item.add_marker(pytest.mark.xdist_group(folder if together else item.nodeid.split("::")[0]))
+class FilesStayTogether(LoadScopeScheduling):
+    """Tests that share what takes long to start go to one worker, and so do those of a file.
+
+    Marks of groups do not: what xdist makes of them are names of tests that pytest does not ask for any more."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = Path(nodeid.partition("::")[0])
+        folder = path.parent.name
+        return folder if folder in _SHARING and path.stem not in _ALONE else str(path)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesStayTogether:
+    """Who runs what, if there are several workers."""
+    return FilesStayTogether(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway
-from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError, get_return_value
 from pyspark.errors.exceptions import captured
 
 from icepact.iceberg.java import bridge as java
@@ -187,7 +187,9 @@ def another_java(folder: Path) -> Iterator[JavaGateway]:
         yield JavaGateway(gateway_parameters=GatewayParameters(port=int(told[1]), auth_token=told[2]))
 
 
-def test_a_raw_error_outlives_its_java(tmp_path: Path) -> None:
+def test_a_raw_error_outlives_its_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # where a session was begun before, PySpark would ask its own Java about the errors of this one
+    monkeypatch.setattr("py4j.java_gateway.get_return_value", get_return_value)
     with another_java(tmp_path) as gateway:
         with pytest.raises(JavaError) as caught:
             gateway.jvm.java.lang.Integer.parseInt("x")
