@@ -29,11 +29,18 @@ def readers(spark: SparkSession, table: str) -> dict[str, tuple[int, Any]]:
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.matrix) for seed in range(2, 20))])
 def test_nothing_that_can_be_reached_goes_and_nothing_else_stays(
-    compactor: Compactor, spark: SparkSession, namespace: str, version: int, seed: int
+    compactor: Compactor,
+    spark: SparkSession,
+    namespace: str,
+    version: int,
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """What goes is worked out in this process first, then by tasks of Spark."""
     history = History(compactor, f"{namespace}.t", seed, version=version)
     table = history.table
-    for _ in range(2):
+    for most in (1_000_000, 0):
+        monkeypatch.setattr("icepact.iceberg.table.reachability.MOST_HERE", most)
         happened = history.happen(9)
         before, was_there, needed = readers(spark, table), on_disk(spark, table), reachable(spark, table)
         time.sleep(1.01)

@@ -313,6 +313,17 @@ def a_writer_is_in_flight(world: World) -> None:
         raise Harm("a file in flight is gone")
 
 
+def where_tasks_judge(danger: Callable[[World], None]) -> Callable[[World], None]:
+    """The same, where there is so much to read that tasks of Spark do it."""
+
+    def same(world: World) -> None:
+        world.patch.setattr("icepact.iceberg.table.reachability.MOST_HERE", 0)
+        danger(world)
+
+    same.__name__ = f"{danger.__name__}_where_tasks_judge"
+    return same
+
+
 # -- without protection -----------------------------------------------------------------------------
 
 
@@ -388,7 +399,9 @@ Unprotected = Callable[[pytest.MonkeyPatch], None]
 Danger = Callable[[World], None]
 DANGERS: list[tuple[Unprotected, Danger]] = [
     (not_looked_again, a_removed_file_is_added_again),
+    (not_looked_again, where_tasks_judge(a_removed_file_is_added_again)),
     (names_not_asked, statistics_are_given_to_another_snapshot),
+    (names_not_asked, where_tasks_judge(statistics_are_given_to_another_snapshot)),
     (bound_to_nothing, somebody_tags_what_was_judged),
     (runs_not_asked, a_run_works_with_an_old_snapshot),
     (staged_like_any_other, a_write_waits_for_its_audit),

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
+from icepact.iceberg.table import reachability
 from icepact.iceberg.table.reachability import UnreachableFiles
 from icepact.iceberg.table.table import IcebergTable
 from tests.support.histories import History
@@ -24,8 +25,9 @@ def found_by_java(table: IcebergTable, expired: list[int]) -> set[str]:
 
 @pytest.mark.parametrize("version", [*(pytest.param(n, marks=pytest.mark.matrix) for n in (1, 2)), 3])
 def test_java_decides_as_the_model_does(
-    compactor: Compactor, spark: SparkSession, namespace: str, version: int
+    compactor: Compactor, spark: SparkSession, namespace: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In threads of the process, and in tasks of Spark where there is much to read."""
     lived = History(compactor, f"{namespace}.t", 10 + version, version=version)
     happened = lived.happen(22)
     table = compactor.application.spark_catalog.table(lived.table)
@@ -34,6 +36,7 @@ def test_java_decides_as_the_model_does(
     assert len(ids) > 8
     for number in range(25):
         share = choices.choice([0.2, 0.5, 0.9])
+        monkeypatch.setattr(reachability, "MOST_HERE", 0 if number % 5 == 0 else 1_000)
         expired = ids[: 1 + number % len(ids)] if number % 2 else [one for one in ids if choices.random() < share]
         found = found_by_java(table, expired)
         assert found == divide(history, expired).goes, (happened, expired)

@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from itertools import chain
+from itertools import chain, islice
 from typing import Protocol
 
 from icepact.housekeeping.retention import Retention, decide_retention
@@ -14,7 +14,7 @@ from icepact.iceberg.commit.expire import commit_expiry
 from icepact.iceberg.commit.run_files import may_delete
 from icepact.iceberg.java.bridge import describe_error
 from icepact.iceberg.table.history import current_metadata, history_at, read_history
-from icepact.iceberg.table.reachability import FileToDelete, UnreachableFiles, in_portions, totals_of
+from icepact.iceberg.table.reachability import MOST_HERE, FileToDelete, UnreachableFiles, in_portions, totals_of
 from icepact.iceberg.table.table import IcebergTable
 from icepact.model.errors import BadInput, CommitRefused, HeadMoved, IcepactError, Unfinished
 from icepact.model.expiry import ExpireResult, ExpireSnapshots
@@ -182,19 +182,20 @@ def _commit(
 def _finish(table: IcebergTable, journal: Journal) -> tuple[FileTotals, int]:
     """Delete what an earlier process of the run had written down, as far as nothing needs it: its commit may have
     landed, or not."""
-    files = left_of_expiry(table, journal.written_down())
-    return (NO_FILES, 0) if files is None else _delete(table, files, journal)
+    finished, stayed = NO_FILES, 0
+    for files in left_of_expiry(table, journal.written_down()):
+        gone, more = _delete(table, files, journal)
+        finished, stayed = finished + gone, stayed + more
+    return finished, stayed
 
 
-def left_of_expiry(table: IcebergTable, recorded: Iterator[FileToDelete]) -> UnreachableFiles | None:
-    """What nothing needs of what a run has written down; `None` if that is nothing."""
-    first = next(recorded, None)
-    if first is None:
-        return None
-    table.refresh()
-    files = UnreachableFiles.still_unreachable(table, chain([first], recorded))
-    _keep_what_is_named(table, files)
-    return files
+def left_of_expiry(table: IcebergTable, recorded: Iterator[FileToDelete]) -> Iterator[UnreachableFiles]:
+    """What nothing needs of what a run has written down, so much at a time as this process may hold."""
+    while (first := next(recorded, None)) is not None:
+        table.refresh()
+        files = UnreachableFiles.still_unreachable(table, chain([first], islice(recorded, MOST_HERE - 1)))
+        _keep_what_is_named(table, files)
+        yield files
 
 
 def _keep_what_is_named(table: IcebergTable, files: UnreachableFiles) -> None:

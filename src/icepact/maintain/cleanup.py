@@ -323,10 +323,8 @@ def _left_of_expiry(table: IcebergTable, record: RunRecord, store: RunStore) -> 
     """What an expiry that died had written down and nothing needs any more: nobody else knows of it."""
     if not may_delete(table):
         return {}
-    files = left_of_expiry(table, written_down(store, record.run_id, EXPIRE))
-    if files is None:
-        return {}
-    sizes = {file.path: file.size for file in files}
+    left = left_of_expiry(table, written_down(store, record.run_id, EXPIRE))
+    sizes = {file.path: file.size for files in left for file in files}
     missing = missing_files(table, list(sizes))
     return {path: size for path, size in sizes.items() if path not in missing}
 

@@ -18,6 +18,7 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Scanner;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
@@ -31,6 +32,7 @@ import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.ManifestFiles;
 import org.apache.iceberg.ManifestReader;
 import org.apache.iceberg.PartitionData;
+import org.apache.iceberg.SerializableTable;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
@@ -39,9 +41,14 @@ import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.util.ManifestFileUtil;
 import org.apache.iceberg.util.PartitionSet;
 import org.apache.iceberg.util.ThreadPools;
+import org.apache.spark.api.java.JavaPairRDD;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.api.java.function.PairFlatMapFunction;
+import org.apache.spark.broadcast.Broadcast;
+import scala.Tuple2;
 
 /** Which files of a table its snapshots reach: those that only some snapshots do, and all of them as numbers.
- * Compiled at run time by Spark's own compiler, which knows no inner classes here: tasks are instances, too. */
+ * Tasks for threads are instances, too. */
 public final class Reachability implements Callable, Predicate {
   private static final int LISTS = 1;
   private static final int REMOVED = 2;
@@ -71,10 +78,13 @@ public final class Reachability implements Callable, Predicate {
   private String[] roots = new String[0];
   private volatile String astray = null;
   private Map realFolders = null;
+  private String spilled = null;
+  private final Set keptOfSpilled = new HashSet();
 
   /** The manifests that only these snapshots have, and the files that might be theirs alone; then those that others
-   * reach are taken out again. */
-  public void divide(Table table, List ids) throws Exception {
+   * reach are taken out again. If more than `most` entries of manifests are to be read for either, tasks of Spark do it,
+   * and what they find is in a file at `spill`, so that this process holds none of it. */
+  public void divide(Table table, List ids, JavaSparkContext spark, long most, String spill) throws Exception {
     TableMetadata metadata = open(table);
     Set expired = new HashSet();
     for (int i = 0; i < ids.size(); i++) {
@@ -122,11 +132,159 @@ public final class Reachability implements Callable, Predicate {
     }
     whole.keySet().retainAll(gone.keySet());
     removedIn = PartitionSet.create(specs);
-    run(REMOVED, removing);
-    run(LIVE, new ArrayList(whole.values()));
     read.addAll(kept.keySet());
-    run(LIVE_IS_KEPT, doubtful(metadata, kept, expired, deleting, !whole.isEmpty()));
+    List theirs = new ArrayList(whole.values());
+    List others = new ArrayList(kept.values());
+    boolean many = entriesOf(removing) + entriesOf(theirs) > most;
+    if (!many) {
+      run(REMOVED, removing);
+      run(LIVE, theirs);
+      others = doubtful(metadata, kept, expired, deleting, !theirs.isEmpty());
+      many = entriesOf(others) > most;
+    }
+    if (many) {
+      candidates.clear();
+      subtract(spark, SerializableTable.copyOf(table), removing, theirs, others, spill);
+      spilled = spill;
+    } else {
+      run(LIVE_IS_KEPT, others);
+    }
   }
+
+  private static long entriesOf(List manifests) {
+    long sum = 0L;
+    for (int i = 0; i < manifests.size(); i++) {
+      ManifestFile manifest = (ManifestFile) manifests.get(i);
+      Integer[] counts = {manifest.addedFilesCount(), manifest.existingFilesCount(), manifest.deletedFilesCount()};
+      for (int k = 0; k < counts.length; k++) {
+        sum += counts[k] == null ? manifest.length() / 300L : counts[k].longValue(); // very old ones do not say
+      }
+    }
+    return sum;
+  }
+
+  // -- by tasks of Spark --------------------------------------------------------------------------
+
+  private static void subtract(
+      JavaSparkContext spark, Table table, List removing, List theirs, List others, String spill) throws Exception {
+    long entries = entriesOf(removing) + entriesOf(theirs) + entriesOf(others);
+    int parts = (int) Math.max(spark.defaultParallelism(), Math.min(10_000L, entries / 200_000L));
+    Broadcast shared = spark.broadcast(table);
+    OutputStream out = new BufferedOutputStream(new FileOutputStream(spill), 1 << 16);
+    try {
+      JavaPairRDD found = paths(spark, shared, removing, REMOVED).union(paths(spark, shared, theirs, LIVE));
+      JavaPairRDD left = found.subtractByKey(paths(spark, shared, others, LIVE_IS_KEPT), parts);
+      for (Iterator each = left.values().distinct(parts).toLocalIterator(); each.hasNext(); ) {
+        out.write(((String) each.next()).getBytes(StandardCharsets.UTF_8));
+        out.write(0);
+      }
+    } finally {
+      out.close();
+      shared.destroy();
+    }
+  }
+
+  private static JavaPairRDD paths(JavaSparkContext spark, Broadcast table, List manifests, int work) {
+    return spark.parallelize(manifests, Math.max(1, manifests.size())).flatMapToPair(new PathsOfManifest(table, work));
+  }
+
+  /** What a task does with a manifest. */
+  public static final class PathsOfManifest implements PairFlatMapFunction {
+    private final Broadcast table;
+    private final int work;
+
+    public PathsOfManifest(Broadcast table, int work) {
+      this.table = table;
+      this.work = work;
+    }
+
+    public Iterator call(Object manifest) throws Exception {
+      return new PathsRead((Table) table.value(), (ManifestFile) manifest, work);
+    }
+  }
+
+  /** Keys of the files in a manifest, each with the line that it is written down as. */
+  public static final class PathsRead implements Iterator {
+    private final boolean deletes;
+    private final boolean removed;
+    private final boolean described;
+    private final ManifestReader reader;
+    private final Iterator entries;
+    private final Method isLive;
+    private final Method file;
+    private Tuple2 next;
+
+    public PathsRead(Table table, ManifestFile manifest, int work) throws Exception {
+      deletes = manifest.content() == ManifestContent.DELETES;
+      removed = work == REMOVED;
+      described = work != LIVE_IS_KEPT;
+      isLive = ofEntry("isLive");
+      file = ofEntry("file");
+      reader = readerOf(manifest, table.io(), table.specs());
+      List columns = new ArrayList(Arrays.asList(new Object[] {"file_path"}));
+      if (described) {
+        columns.add("file_size_in_bytes");
+      }
+      reader.select(columns);
+      entries = ((CloseableIterable) ofReader(removed ? "entries" : "liveEntries").invoke(reader, new Object[0])).iterator();
+      advance();
+    }
+
+    private void advance() {
+      next = null;
+      try {
+        while (next == null && entries.hasNext()) {
+          Object entry = entries.next();
+          if (!removed || !((Boolean) isLive.invoke(entry, new Object[0])).booleanValue()) {
+            ContentFile content = (ContentFile) file.invoke(entry, new Object[0]);
+            next = new Tuple2(key(content.location()), described ? line(content, deletes) : "");
+          }
+        }
+        if (next == null) {
+          reader.close();
+        }
+      } catch (RuntimeException error) {
+        throw error;
+      } catch (Exception error) {
+        throw new RuntimeException(error);
+      }
+    }
+
+    public boolean hasNext() {
+      return next != null;
+    }
+
+    public Object next() {
+      Tuple2 found = next;
+      advance();
+      return found;
+    }
+  }
+
+  private static String line(ContentFile content, boolean deletes) {
+    return (deletes ? "P\t" : "D\t") + content.fileSizeInBytes() + "\t" + content.location();
+  }
+
+  private static ManifestReader readerOf(ManifestFile manifest, FileIO io, Map specs) {
+    return manifest.content() == ManifestContent.DELETES
+        ? (ManifestReader) ManifestFiles.readDeleteManifest(manifest, io, specs)
+        : (ManifestReader) ManifestFiles.read(manifest, io, specs);
+  }
+
+  private static Method ofReader(String name) throws Exception {
+    Method found = ManifestReader.class.getDeclaredMethod(name, new Class[0]);
+    found.setAccessible(true);
+    return found;
+  }
+
+  private static Method ofEntry(String name) throws Exception {
+    Class entry = Class.forName("org.apache.iceberg.ManifestEntry", true, Table.class.getClassLoader());
+    Method found = entry.getDeclaredMethod(name, new Class[0]);
+    found.setAccessible(true);
+    return found;
+  }
+
+  // -- by threads of this process -----------------------------------------------------------------
 
   /** Manifests of snapshots that stay in which a candidate may be live. A file that one snapshot removed is in none that
    * was there before it, in that snapshot and those after it: only what came later can have it again. That is not so of
@@ -218,9 +376,10 @@ public final class Reachability implements Callable, Predicate {
     }
     gone.keySet().removeAll(manifests.keySet());
     manifests.keySet().removeAll(read);
-    run(LIVE_IS_KEPT, new ArrayList(manifests.values()));
+    run(spilled == null ? LIVE_IS_KEPT : LIVE_IS_ADDED, new ArrayList(manifests.values()));
+    sort();
     for (int i = 0; i < metadata.snapshots().size(); i++) {
-      candidates.remove(key(((Snapshot) metadata.snapshots().get(i)).manifestListLocation()));
+      keep(((Snapshot) metadata.snapshots().get(i)).manifestListLocation());
     }
     markSeen(fresh, manifests);
   }
@@ -265,6 +424,9 @@ public final class Reachability implements Callable, Predicate {
   /** Takes a file out, if it is a candidate. */
   public void keep(String path) {
     candidates.remove(key(path));
+    if (spilled != null) {
+      keptOfSpilled.add(key(path));
+    }
   }
 
   /** Writes the candidates that are left, then the manifests that only the expired snapshots have. */
@@ -274,6 +436,9 @@ public final class Reachability implements Callable, Predicate {
       for (Iterator each = candidates.values().iterator(); each.hasNext(); ) {
         out.write(((String) each.next()).getBytes(StandardCharsets.UTF_8));
         out.write(0);
+      }
+      if (spilled != null) {
+        writeSpilled(out);
       }
       for (Iterator each = gone.values().iterator(); each.hasNext(); ) {
         ManifestFile manifest = (ManifestFile) each.next();
@@ -285,19 +450,34 @@ public final class Reachability implements Callable, Predicate {
     }
   }
 
+  private void writeSpilled(OutputStream out) throws Exception {
+    Scanner lines = new Scanner(Paths.get(spilled, new String[0]), StandardCharsets.UTF_8.name());
+    try {
+      lines.useDelimiter("\0");
+      while (lines.hasNext()) {
+        String line = lines.next();
+        String path = line.substring(line.indexOf('\t', 2) + 1);
+        if (!has(path) && !keptOfSpilled.contains(key(path))) {
+          out.write(line.getBytes(StandardCharsets.UTF_8));
+          out.write(0);
+        }
+      }
+      if (lines.ioException() != null) {
+        throw lines.ioException();
+      }
+    } finally {
+      lines.close();
+    }
+  }
+
   private TableMetadata open(Table table) throws Exception {
     io = table.io();
     specs = table.specs();
     if (entries == null) {
-      entries = ManifestReader.class.getDeclaredMethod("entries", new Class[0]);
-      entries.setAccessible(true);
-      liveEntries = ManifestReader.class.getDeclaredMethod("liveEntries", new Class[0]);
-      liveEntries.setAccessible(true);
-      Class entry = Class.forName("org.apache.iceberg.ManifestEntry", true, Table.class.getClassLoader());
-      isLive = entry.getDeclaredMethod("isLive", new Class[0]);
-      isLive.setAccessible(true);
-      file = entry.getDeclaredMethod("file", new Class[0]);
-      file.setAccessible(true);
+      entries = ofReader("entries");
+      liveEntries = ofReader("liveEntries");
+      isLive = ofEntry("isLive");
+      file = ofEntry("file");
     }
     return ((HasTableOperations) table).operations().current();
   }
@@ -350,10 +530,7 @@ public final class Reachability implements Callable, Predicate {
 
   private void readManifest(ManifestFile manifest, int what) throws Exception {
     boolean deletes = manifest.content() == ManifestContent.DELETES;
-    ManifestReader reader =
-        deletes
-            ? (ManifestReader) ManifestFiles.readDeleteManifest(manifest, io, specs)
-            : (ManifestReader) ManifestFiles.read(manifest, io, specs);
+    ManifestReader reader = readerOf(manifest, io, specs);
     boolean described = what == REMOVED || what == LIVE;
     List columns = new ArrayList();
     columns.add("file_path");
@@ -377,7 +554,7 @@ public final class Reachability implements Callable, Predicate {
         ContentFile content = (ContentFile) file.invoke(entry, new Object[0]);
         String path = content.location();
         if (described) {
-          candidates.put(key(path), (deletes ? "P\t" : "D\t") + content.fileSizeInBytes() + "\t" + path);
+          candidates.put(key(path), line(content, deletes));
           if (what == REMOVED && !deletes) {
             removedIn(content.specId(), (PartitionData) content.partition());
           }

@@ -5,14 +5,17 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import BinaryIO, NamedTuple
+from weakref import finalize
 
 from icepact.iceberg.java.bridge import retry_reads
-from icepact.iceberg.java.classes import instance_of
+from icepact.iceberg.java.classes import instance_of, ship
 from icepact.iceberg.table.table import IcebergTable
 from icepact.model.housekeeping import FileTotals
 
 AT_ONCE = 10_000
 """Files that are held in Python at once."""
+MOST_HERE = 2_000_000
+"""Entries of manifests that are read in this process; more are read by tasks of Spark."""
 _BLOCK = 1 << 20
 _KINDS = {
     "D": "data_files",
@@ -77,7 +80,13 @@ class UnreachableFiles:
         @retry_reads
         def divided() -> UnreachableFiles:
             found = cls(table)
-            found._java.divide(table.table, table.java.from_json(list(snapshot_ids), "java.util.ArrayList"))
+            descriptor, spill = tempfile.mkstemp(prefix="icepact-")
+            os.close(descriptor)
+            finalize(found, os.unlink, spill)
+            spark = table.session.sparkContext._jsc
+            ship(table.java, spark, "Reachability")
+            ids = table.java.from_json(list(snapshot_ids), "java.util.ArrayList")
+            found._java.divide(table.table, ids, spark, MOST_HERE, spill)
             return found
 
         return divided()
