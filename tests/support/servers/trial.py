@@ -7,6 +7,7 @@ master, another class path. Then the tasks are in one JSON file, and the answer 
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,9 +17,11 @@ import yaml
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
+from icepact.iceberg.table import reachability
+from icepact.model.status import Status
 from tests.support.checks import keeps_rows
 from tests.support.compactors import short_compactor
-from tests.support.oracle import data_files, delete_files
+from tests.support.oracle import data_files, delete_files, seen
 from tests.support.servers.process import serving, tail
 from tests.support.tables import create
 
@@ -114,6 +117,8 @@ class Task:
     table: str
     version: int
     method: str = "assemble"
+    expire: bool = False
+    """Whether tasks of Spark work out what the compaction has left, and it is deleted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,6 +152,15 @@ def elsewhere(tasks: Sequence[Task], *, folder: Path, env: Mapping[str, str] | N
     return Elsewhere(trials=trials, executors=found["executors"])
 
 
+def _expire(compactor: Compactor, table: str) -> None:
+    rows = seen(compactor.spark, table)
+    time.sleep(1.01)
+    reachability.MOST_HERE = 0
+    outcome = compactor.expire(table, older_than="1s", allow_young=True)
+    assert (outcome.status, outcome.error) == (Status.COMMITTED, None)
+    assert seen(compactor.spark, table) == rows
+
+
 def _executors(spark: SparkSession) -> dict[str, int]:
     found = spark.sparkContext._jsc.sc().statusStore().executorList(False)
     listed = (found.apply(number) for number in range(found.size()))
@@ -156,8 +170,10 @@ def _executors(spark: SparkSession) -> dict[str, int]:
 def _main(wanted: Path, answer: Path) -> None:
     trials = []
     for task in json.loads(wanted.read_text()):
-        compactor = short_compactor(config=task.pop("config"))
-        trials.append(asdict(try_out(compactor, task.pop("table"), **task)))
+        compactor, table, expire = short_compactor(config=task.pop("config")), task.pop("table"), task.pop("expire")
+        trials.append(asdict(try_out(compactor, table, **task)))
+        if expire:
+            _expire(compactor, table)
     answer.write_text(json.dumps({"trials": trials, "executors": _executors(compactor.spark)}, default=sorted))
 
 
