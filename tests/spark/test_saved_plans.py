@@ -1,6 +1,7 @@
 """Saved plans on real tables: what changed since is refused, the rest is done, and no row differs."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from icepact.model.outcome import Outcome
 from icepact.model.status import Status
 from tests.support.messy import equality_delete, load
 from tests.support.oracle import data_files, seen
+from tests.support.reach import on_disk
 from tests.support.tables import create
 
 DAYS = 4
@@ -197,3 +199,41 @@ def test_no_secret_is_in_the_file(compactor: Compactor, spark: SparkSession, day
     assert "hush" not in text
     assert "secret" not in text
     assert not any(str(value) in text for key, value in compactor.catalog.properties.items() if "uri" in key)
+
+
+def test_housekeeping_is_saved_and_carried_out_too(
+    compactor: Compactor, spark: SparkSession, namespace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each operation, by the command line; what deletes is only shown where nobody is asked and nobody says yes."""
+    table = create(spark, f"{namespace}.old", "id bigint, day date", "day")
+    for first in (0, 10, 20):
+        rows = spark.range(first, first + 10, 1, 1).selectExpr("id", "date_add(date '2020-01-01', int(id % 2)) AS day")
+        rows.sortWithinPartitions("day").writeTo(table).append()
+    before = seen(spark, table)
+    time.sleep(1.01)
+    young = ["--older-than", "1s", "--allow-young"]
+    wishes = {
+        "statistics": [],
+        "manifests": [],
+        "tags": ["--period", "hourly", "--max-delay", "2h"],
+        "expire": young,
+        "orphans": young,
+        "ttl": ["--column", "day", "--keep", "365d"],
+    }
+    here = ["--warehouse", str(compactor.catalog.embedded), "--json"]
+    for operation, words in wishes.items():
+        file, there = tmp_path / f"{operation}.json", on_disk(spark, table)
+        assert _guarded([*here, operation, table, *words, "--out", str(file)]) == 0, operation
+        capsys.readouterr()
+        assert _guarded([*here, "apply", str(file)]) == 0, operation
+        takes_away = operation in ("expire", "ttl")  # there are no orphans
+        assert ("say --yes" in capsys.readouterr().err) == takes_away, operation
+        if takes_away:
+            assert (there <= on_disk(spark, table), seen(spark, table)) == (True, before), operation
+            assert _guarded([*here, "apply", str(file), "--yes"]) == 0, operation
+            assert json.loads(capsys.readouterr().out)["status"] == "committed"
+        spark.sql(f"REFRESH TABLE {table}")
+        assert (there <= on_disk(spark, table)) == (operation != "expire"), operation
+        assert seen(spark, table) == ((0, None) if operation == "ttl" else before), operation
+    done = {run.outcome.operation for run in compactor.runs(table) if run.outcome is not None}
+    assert done == set(wishes)

@@ -263,6 +263,11 @@ class Plan:
         return count
 
     @property
+    def takes_away(self) -> bool:
+        """True if files, snapshots or rows are not there any more afterwards."""
+        return any(isinstance(step, ExpireSnapshots | RemoveOrphans | ExpireData) for step in self.chores)
+
+    @property
     def paced(self) -> bool:
         """True if money or time is limited: groups are begun one after the other, as long as the budget lasts."""
         return any(limit.resource in (Resource.MONEY, Resource.SECONDS) for limit in self.budget)

@@ -6,6 +6,7 @@ import typer
 
 REWRITES = "At a terminal it shows the plan and asks; --yes skips that. Without a terminal it goes ahead."
 DELETES = "At a terminal it asks; --yes skips that. Without a terminal nothing is changed unless --yes is said."
+TAKES_AWAY = "A plan that deletes is only shown there unless --yes is said."
 MAINTAINS = "At a terminal it shows what is due and asks; --yes skips that. Without a terminal it goes by the policy."
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]

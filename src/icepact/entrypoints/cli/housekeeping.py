@@ -22,6 +22,8 @@ TableOption = Annotated[str | None, typer.Option("--table", help="The table, if 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")]
 AllowYoung = Annotated[bool, typer.Option("--allow-young", help="Ages below the floor of a day are meant.")]
 
+Out = Annotated[str | None, typer.Option("--out", help="Write the plan into this file, for `icepact apply`.")]
+
 UseCase = Callable[..., "Outcome"]
 
 
@@ -73,6 +75,7 @@ def expire(
     retain_last: Annotated[
         str | None, typer.Option(metavar="N", help="Every branch keeps so many; as the table says, or 1.")
     ] = None,
+    out: Out = None,
     allow_young: AllowYoung = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -84,7 +87,7 @@ def expire(
     name = one_table(table, table_option)
     request = options({"expire_older_than": older_than, "expire_retain_last": retain_last})
     use_case = session.application(short=True).expire
-    carry_out(session, name, use_case, request, dry_run=dry_run, yes=yes, allow_young=allow_young)
+    carry_out(session, name, use_case, request, dry_run=dry_run, out=out, yes=yes, allow_young=allow_young)
 
 
 @housekeeping_app.command(epilog=DELETES)
@@ -96,7 +99,7 @@ def orphans(
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="FOLDER", help="A folder that is left alone; may be repeated.")
     ] = None,
-    out: Annotated[str | None, typer.Option(help="Write the list into this file, for `icepact apply`.")] = None,
+    out: Out = None,
     allow_young: AllowYoung = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -122,6 +125,7 @@ def statistics(
     stale_after: Annotated[
         str | None, typer.Option(metavar="SHARE", help="Anew once more than this share of the rows changed; 0.1.")
     ] = None,
+    out: Out = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
@@ -133,7 +137,7 @@ def statistics(
     request = options({"statistics_stale_after": stale_after})
     names = None if columns is None else [one.strip() for one in columns.split(",")]
     use_case = partial(session.application().statistics, columns=names)
-    carry_out(session, name, use_case, request, dry_run=dry_run, yes=yes or not session.renderer.interactive)
+    carry_out(session, name, use_case, request, dry_run=dry_run, out=out, yes=yes or not session.renderer.interactive)
 
 
 @housekeeping_app.command(epilog=REWRITES)
@@ -141,6 +145,7 @@ def manifests(
     context: typer.Context,
     table: Table = None,
     table_option: TableOption = None,
+    out: Out = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
@@ -150,7 +155,9 @@ def manifests(
     session: Session = context.obj
     name = one_table(table, table_option)
     use_case = session.application(short=True).manifests
-    carry_out(session, name, use_case, options({}), dry_run=dry_run, yes=yes or not session.renderer.interactive)
+    carry_out(
+        session, name, use_case, options({}), dry_run=dry_run, out=out, yes=yes or not session.renderer.interactive
+    )
 
 
 @housekeeping_app.command(epilog=DELETES)
@@ -167,6 +174,7 @@ def ttl(
     zone: Annotated[str | None, typer.Option(help="Zone of times without one; default UTC.")] = None,
     since: Annotated[str | None, typer.Option(help="Age is measured from now, or from last-commit.")] = None,
     branch: Annotated[str | None, typer.Option(help="Branch that data leaves; default main.")] = None,
+    out: Out = None,
     allow_young: AllowYoung = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -179,7 +187,7 @@ def ttl(
     given = {"column": column, "keep": keep, "level": level, "pattern": pattern, "zone": zone, "since": since}
     request = options({"branch": branch, **{f"ttl_{option}": value for option, value in given.items()}})
     use_case = session.application(short=True).ttl
-    carry_out(session, name, use_case, request, dry_run=dry_run, yes=yes, allow_young=allow_young)
+    carry_out(session, name, use_case, request, dry_run=dry_run, out=out, yes=yes, allow_young=allow_young)
 
 
 @housekeeping_app.command(epilog=REWRITES)
@@ -199,6 +207,7 @@ def tags(
         str | None, typer.Option(metavar="TIME", help="How long a tag is kept; for ever if not given.")
     ] = None,
     zone: Annotated[str | None, typer.Option(help="Zone whose midnight ends a day; default UTC.")] = None,
+    out: Out = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
@@ -210,7 +219,7 @@ def tags(
     given = {"period": period, "offset": offset, "max_delay": max_delay, "pattern": pattern, "max_age": max_age}
     request = options({f"tag_{option}": value for option, value in {**given, "zone": zone}.items()})
     use_case = session.application(short=True).tags
-    carry_out(session, name, use_case, request, dry_run=dry_run, yes=yes or not session.renderer.interactive)
+    carry_out(session, name, use_case, request, dry_run=dry_run, out=out, yes=yes or not session.renderer.interactive)
 
 
 @housekeeping_app.command(epilog=MAINTAINS)

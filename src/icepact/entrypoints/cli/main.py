@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from icepact.entrypoints.cli.asking import DELETES, REWRITES, Yes, ask
+from icepact.entrypoints.cli.asking import DELETES, REWRITES, TAKES_AWAY, Yes, ask
 from icepact.entrypoints.cli.flags import PLANNING, WithOptions, hoist, properties_of, with_options
 from icepact.entrypoints.cli.fleet import fleet_app
 from icepact.entrypoints.cli.groups import Commands, usage
@@ -163,13 +163,13 @@ def _show_learned(session: Session, table: str, given: Collection[str], *, reset
         session.renderer.lessons(table, application.learned(table))
 
 
-@app.command(epilog=REWRITES)
+@app.command(epilog=f"{REWRITES} {TAKES_AWAY}")
 def apply(
     context: typer.Context,
     file: Annotated[str | None, typer.Argument(help="A plan that `icepact plan --out` wrote.")] = None,
     yes: Yes = False,
 ) -> None:
-    """Carry out a saved plan; groups with inputs that changed since are refused."""
+    """Carry out a saved plan: what has changed since is not done."""
     from icepact.entrypoints.plan_files import load_plan
     from icepact.model.status import Status
 
@@ -179,6 +179,10 @@ def apply(
         raise BadInput("no plan is given: write icepact apply FILE, with a file that `icepact plan --out` wrote")
     application = session.application()
     saved = load_plan(file)
+    if saved.plan.takes_away and not yes and not renderer.interactive:
+        renderer.plan(saved.plan)
+        renderer.note("nothing was changed: say --yes")
+        return
     if saved.plan.steps and not yes and renderer.interactive:
         renderer.plan(saved.plan)
         ask()
