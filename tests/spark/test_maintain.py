@@ -10,9 +10,10 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.iceberg.table.statistics import sketch_files
-from icepact.maintain import maintenance
+from icepact.maintain import maintenance, steps
 from icepact.maintain.runs import hold
 from icepact.model.errors import BadInput
+from icepact.model.expiry import ExpireResult
 from icepact.model.maintenance import MaintenanceOutcome
 from icepact.model.policy import OPERATIONS
 from icepact.model.status import Status
@@ -97,6 +98,45 @@ def test_what_the_policy_leaves_out(compactor: Compactor, spark: SparkSession, t
     assert all("left out by housekeeping" in one.reason for one in only.operations if not one.outcome)
     assert spark.sql(f"SELECT * FROM {table}.snapshots").count() == 1
     assert (location_of(spark, table) / "data" / "lost.parquet").exists()
+
+
+def test_housekeeping_is_paid_for(compactor: Compactor, spark: SparkSession, table: str) -> None:
+    """Out of the budget of the round, of the hour, and in the report of costs."""
+    policy = "expire,orphans"
+    done = compactor.maintain(table, housekeeping=policy)
+    outcomes = {one.operation: one.outcome for one in done.operations if one.outcome}
+    prices = compactor.application.context().prices
+    for operation, outcome in outcomes.items():
+        [cost] = outcome.step_costs
+        assert cost.finished
+        assert 0 < cost.effort.seconds <= outcome.seconds
+        assert cost.effort.requests == 0, operation  # the files are local
+        assert outcome.money == cost.money == pytest.approx(prices.compute(cost.effort.seconds), abs=1e-7)
+        assert outcome.predicted_money == cost.predicted_money > 0
+    assert done.money == round(sum(outcome.money for outcome in outcomes.values()), 9) > 0
+    kinds = {cost.method: cost.actual.money for cost in compactor.application.costs(table)}
+    assert kinds == {outcome.steps[0].kind: outcome.money for outcome in outcomes.values()}
+    spark.range(0, 10, 1, 1).selectExpr("id", "0 AS day").writeTo(table).append()
+    spark.range(0, 10, 1, 1).selectExpr("id", "0 AS day").writeTo(table).append()
+    poor = compactor.maintain(table, housekeeping=policy, max_cost_per_hour=done.money)
+    assert "over the budget (max_cost_per_hour" in said(poor)["expire"]
+    assert said(compactor.maintain(table, housekeeping=policy, max_cost_per_hour=1.0))["expire"] == "committed"
+
+
+def test_what_fails_on_the_way_is_paid_for(compactor: Compactor, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*given: Any, **named: Any) -> ExpireResult:
+        time.sleep(0.05)
+        raise OSError("a disk is gone")
+
+    monkeypatch.setattr(steps, "carry_out_expire", fails)
+    with pytest.raises(OSError, match="a disk is gone"):
+        compactor.expire(table)
+    [run] = compactor.runs(table)
+    assert run.outcome is not None
+    [cost] = run.outcome.step_costs
+    assert (run.outcome.steps, cost.finished) == ((), False)
+    assert cost.effort.seconds >= 0.05
+    assert run.outcome.money == cost.money > 0
 
 
 def test_what_fails_does_not_stop_the_others(

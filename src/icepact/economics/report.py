@@ -1,4 +1,4 @@
-"""Cost report: what runs cost next to what was predicted, for each table and method."""
+"""Cost report: what runs cost next to what was predicted, for each table and method, or kind of housekeeping."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from icepact.model.documents import Document
 from icepact.model.effort import Additive, Estimate
-from icepact.model.outcome import GroupOutcome, Outcome
+from icepact.model.outcome import GroupOutcome, Outcome, StepCost
 from icepact.model.prices import TB
 
 
@@ -36,10 +36,11 @@ class PredictionErrors:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Costs(Document):
-    """Costs of one method on one table."""
+    """Costs of one method, or of one kind of housekeeping, on one table."""
 
     table: str
     method: str
+    """Of rewrites; or the kind of step of housekeeping."""
     runs: int
     predicted: Amounts
     actual: Amounts
@@ -54,7 +55,7 @@ class Costs(Document):
 
 
 class _Run(NamedTuple):
-    """All groups of one run that one method wrote."""
+    """All groups of one run that one method wrote, or one step of housekeeping."""
 
     predicted: Amounts
     actual: Amounts
@@ -70,6 +71,12 @@ class _Run(NamedTuple):
             seconds=Estimate.sum(g.predicted_seconds for g in groups),
             input_bytes=sum(g.bytes_in for g in groups),
         )
+
+    @staticmethod
+    def of_step(step: StepCost) -> "_Run":
+        predicted = Amounts(seconds=step.predicted_seconds.likely, money=step.predicted_money)
+        actual = Amounts(seconds=step.effort.seconds, money=step.money)
+        return _Run(predicted=predicted, actual=actual, seconds=step.predicted_seconds, input_bytes=0)
 
     @property
     def covered(self) -> bool | None:
@@ -90,8 +97,8 @@ def actual_amounts(g: GroupOutcome) -> Amounts:
 
 
 def costs_of(outcomes: Iterable[Outcome]) -> tuple[Costs, ...]:
-    """Costs by outcomes, for each table, method and currency. Those of earlier versions tell less, and count for what
-    they tell."""
+    """Costs by outcomes, for each table, method or kind of housekeeping, and currency. Those of earlier versions tell
+    less, and count for what they tell."""
     by_key: dict[tuple[str, str, str], list[_Run]] = defaultdict(list)
     for outcome in outcomes:
         by_method: dict[str, list[GroupOutcome]] = defaultdict(list)
@@ -100,6 +107,8 @@ def costs_of(outcomes: Iterable[Outcome]) -> tuple[Costs, ...]:
                 by_method[group.method].append(group)
         for method, groups in by_method.items():
             by_key[outcome.table, method, outcome.currency].append(_Run.of(groups))
+        for step in outcome.step_costs:
+            by_key[outcome.table, step.kind, outcome.currency].append(_Run.of_step(step))
     return tuple(_costs(*key, by_key[key]) for key in sorted(by_key))
 
 

@@ -16,11 +16,11 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spending(Additive):
-    """Money and bytes that rewriting took."""
+    """Money and bytes that work on tables took."""
 
     money: float = 0.0
     bytes: int = 0
-    """Of inputs."""
+    """Of inputs of rewrites."""
 
 
 NOTHING = Spending()
@@ -47,14 +47,16 @@ class HourlyBudget:
 
 
 def spent_by(outcome: Outcome) -> Spending:
-    """What a run took: groups that were worked on, whether or not they were committed."""
+    """What a run took: groups that were worked on, whether or not they were committed, and steps of housekeeping."""
     worked_on = (group for group in outcome.groups if group.effort.seconds or group.committed)
-    return Spending.sum(Spending(money=group.money, bytes=group.bytes_in) for group in worked_on)
+    steps = Spending(money=sum(step.money for step in outcome.step_costs))
+    return Spending.sum(Spending(money=group.money, bytes=group.bytes_in) for group in worked_on) + steps
 
 
 def planned_spending(plan: Plan) -> Spending:
     """What a run that is under way will have taken by its plan."""
-    return Spending.sum(Spending(money=step.cost.money.likely, bytes=step.bytes) for step in plan.rewrites)
+    steps = Spending(money=sum(step.cost.money.likely for step in plan.chores))
+    return Spending.sum(Spending(money=step.cost.money.likely, bytes=step.bytes) for step in plan.rewrites) + steps
 
 
 def spent_by_table(

@@ -146,16 +146,19 @@ def _applied(visit: Visit, outcome: Outcome) -> Visit:
 def _spent(visit: Visit, resource: Resource) -> float:
     """What a table took: what was promised for it, or more if it was found to be more."""
     planned = sum((step.demand for step in visit.plan.rewrites), NO_DEMAND) if visit.plan else NO_DEMAND
-    return max(planned.of(resource), _measured(visit.outcome).of(resource)) + _measured(visit.resumed).of(resource)
+    compacted = max(planned.of(resource), _measured(visit.outcome).of(resource))
+    kept_house = [one.outcome for one in visit.maintenance.operations] if visit.maintenance else []
+    return compacted + sum(_measured(outcome).of(resource) for outcome in (visit.resumed, *kept_house))
 
 
 def _measured(outcome: Outcome | None) -> Demand:
-    if outcome is None:
+    if outcome is None or outcome.dry_run:
         return NO_DEMAND
     spent = spent_by(outcome)
     return Demand(
         files=sum(group.input_files for group in outcome.groups if group.committed or group.effort.seconds),
         bytes=spent.bytes,
-        seconds=sum(group.effort.seconds for group in outcome.groups),
+        seconds=sum(group.effort.seconds for group in outcome.groups)
+        + sum(step.effort.seconds for step in outcome.step_costs),
         money=spent.money,
     )

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
-from icepact.economics.deletion import deletion_cost
+from icepact.economics.steps import priced
 from icepact.execute.uploads import unfinished_uploads
 from icepact.housekeeping.expire import plan_expire
 from icepact.housekeeping.manifests import plan_manifests
@@ -29,7 +29,6 @@ from icepact.maintain.context import Context
 from icepact.maintain.inspect import resolve_policy
 from icepact.maintain.runs import apply
 from icepact.maintain.steps import last_run_of, needed_snapshots, open_runs
-from icepact.model.cost import Cost
 from icepact.model.errors import BadInput, Cancelled
 from icepact.model.formatting import format_duration
 from icepact.model.health import Health
@@ -37,7 +36,6 @@ from icepact.model.housekeeping import Waiting
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Before, Chore, Plan, Prediction
 from icepact.model.policy import Policy
-from icepact.model.prices import Prices
 from icepact.model.progress import Progress, Silent
 from icepact.model.status import Status
 from icepact.policy.amoro_housekeeping import (
@@ -88,8 +86,10 @@ def plan_chore(
     if policy.off is not None:
         return _plan(context, table, policy, (), policy.off, now, operation)
     step = make(context, table, policy, now, allow_young)
-    steps, note = ((), step) if isinstance(step, str) else ((step,), "")
-    return _plan(context, table, policy, steps, note, now, operation)
+    if isinstance(step, str):
+        return _plan(context, table, policy, (), step, now, operation)
+    step = priced(context.prices, step, local=table.is_local)
+    return _plan(context, table, policy, (step,), "", now, operation)
 
 
 def carry_out(
@@ -161,16 +161,13 @@ def expire_step(context: Context, table: IcebergTable, policy: Policy, now: date
     age, least = wanted
     if policy.expire_older_than is not None:
         refuse_young("expire_older_than", age, allow_young)
-    step = plan_expire(
+    return plan_expire(
         table,
         older_than=before(now, age),
         retain_last=least,
         needed=needed_snapshots(context.store, table, catalog=context.spark_catalog.recorded_as),
         now=now,
     )
-    if isinstance(step, str):
-        return step
-    return replace(step, cost=deletion_cost(context.prices, step.files, local=_is_local(table)))
 
 
 def _retention(table: IcebergTable, policy: Policy) -> tuple[timedelta, int] | str:
@@ -224,7 +221,7 @@ def orphans_step(exclude: Sequence[str]) -> PlanChore:
             return f"{ORPHANS} is false, and nobody asked for an age"
         refuse_young("orphans_older_than", age, allow_young)
         catalog = context.spark_catalog
-        step = plan_orphans(
+        return plan_orphans(
             table,
             older_than=before(now, age),
             exclude=exclude,
@@ -232,9 +229,6 @@ def orphans_step(exclude: Sequence[str]) -> PlanChore:
             neighbours=lambda: catalog.locations(but=table.name),
             uploads=lambda folder: unfinished_uploads(table, folder, before=before(now, age)),
         )
-        if isinstance(step, str):
-            return step
-        return replace(step, cost=deletion_cost(context.prices, step.files, local=_is_local(table)))
 
     return make
 
@@ -243,13 +237,13 @@ def manifests_step(
     context: Context, table: IcebergTable, policy: Policy, now: datetime, allow_young: bool
 ) -> Chore | str:
     """Plan the rewriting of a table's manifests."""
-    del allow_young  # nothing is deleted
-    step = plan_manifests(table, branch=policy.branch, now=now)
-    return step if isinstance(step, str) else replace(step, cost=_priced(step.cost, context.prices))
+    del context, allow_young  # nothing is deleted
+    return plan_manifests(table, branch=policy.branch, now=now)
 
 
 def ttl_step(context: Context, table: IcebergTable, policy: Policy, now: datetime, allow_young: bool) -> Chore | str:
     """Plan what data leaves a table by its age; where the policy names no column, as Amoro's properties say."""
+    del context
     wanted: dict[str, Any] = {
         "column": policy.ttl_column,
         "keep": policy.ttl_keep,
@@ -269,13 +263,12 @@ def ttl_step(context: Context, table: IcebergTable, policy: Policy, now: datetim
     age = timedelta(seconds=keep if isinstance(keep, float | int) else parse_duration(str(keep)).total_seconds())
     if policy.ttl_column is not None:
         refuse_young("ttl_keep", age, allow_young)
-    step = plan_ttl(table, **wanted, keep=age, zone=policy.ttl_zone, branch=policy.branch, now=now)
-    return step if isinstance(step, str) else replace(step, cost=_priced(step.cost, context.prices))
+    return plan_ttl(table, **wanted, keep=age, zone=policy.ttl_zone, branch=policy.branch, now=now)
 
 
 def tags_step(context: Context, table: IcebergTable, policy: Policy, now: datetime, allow_young: bool) -> Chore | str:
     """Plan the tag that is due; where the policy names no period, as Amoro's properties say."""
-    del context, allow_young  # a tag costs nothing, and nothing is deleted
+    del context, allow_young  # nothing is deleted
     age = policy.tag_max_age
     wanted: dict[str, Any] = {
         "period": policy.tag_period and policy.tag_period.value,
@@ -296,21 +289,12 @@ def statistics_step(columns: Sequence[str] | None) -> PlanChore:
     """How the statistics of a table are planned; of all columns that can have some, if none are named."""
 
     def make(context: Context, table: IcebergTable, policy: Policy, now: datetime, allow_young: bool) -> Chore | str:
-        del allow_young  # nothing is deleted
-        step = plan_statistics(
+        del context, allow_young  # nothing is deleted
+        return plan_statistics(
             table, columns=columns, stale_after=policy.statistics_stale_after, branch=policy.branch, now=now
         )
-        return step if isinstance(step, str) else replace(step, cost=_priced(step.cost, context.prices))
 
     return make
-
-
-def _priced(cost: Cost, prices: Prices) -> Cost:
-    """The cost with its money."""
-    request = prices.requests(reads=cost.read_requests, writes=cost.write_requests)
-    money = cost.seconds.each(lambda seconds: round(prices.compute(seconds) + request, 9))
-    compute = round(prices.compute(cost.seconds.likely), 9)
-    return replace(cost, compute_money=compute, request_money=round(request, 9), money=money)
 
 
 def refuse_young(option: str, age: timedelta, allow_young: bool) -> None:
@@ -320,10 +304,6 @@ def refuse_young(option: str, age: timedelta, allow_young: bool) -> None:
             f"{option} {format_duration(age.total_seconds())} is below {format_duration(YOUNGEST.total_seconds())}: "
             "what is so young may be in use; --allow-young goes below it"
         )
-
-
-def _is_local(table: IcebergTable) -> bool:
-    return table.location.startswith(("/", "file:"))
 
 
 def _plan(

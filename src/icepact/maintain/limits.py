@@ -18,13 +18,18 @@ from icepact.record.store import RunStore
 def limits_of(context: Context, table: str, policy: Policy, rates: Rates, now: datetime) -> tuple[Limit, ...]:
     """All that limits a plan: what a run may take, and what is left of this hour."""
     currency = context.prices.currency
-    limits = [*run_limits(policy, cores=rates.cores, overhead=rates.overhead.likely, currency=currency)]
+    of_the_run = run_limits(policy, cores=rates.cores, overhead=rates.overhead.likely, currency=currency)
+    return (*of_the_run, *limits_of_the_hour(context, table, policy, now))
+
+
+def limits_of_the_hour(context: Context, table: str, policy: Policy, now: datetime) -> tuple[Limit, ...]:
+    """What is left of this hour."""
     hourly = [budget for budget in hourly_budgets(table, policy, context.budgets) if budget.covers(table)]
-    if hourly:
-        runs = context.store.recent(catalog=context.spark_catalog.recorded_as, since=now - HOUR)
-        promised = {run.run_id: _promised(context.store, run.run_id) for run in runs if run.status.open}
-        limits += hourly_limits(hourly, table, spent_by_table(runs, now, promised), currency)
-    return tuple(limits)
+    if not hourly:
+        return ()
+    runs = context.store.recent(catalog=context.spark_catalog.recorded_as, since=now - HOUR)
+    promised = {run.run_id: _promised(context.store, run.run_id) for run in runs if run.status.open}
+    return tuple(hourly_limits(hourly, table, spent_by_table(runs, now, promised), context.prices.currency))
 
 
 def hourly_budgets(table: str, policy: Policy, budgets: Budgets) -> Iterator[HourlyBudget]:

@@ -23,6 +23,7 @@ from icepact.maintain.housekeeping import (
     ttl_step,
 )
 from icepact.maintain.inspect import plan, resolve_policy
+from icepact.maintain.limits import limits_of_the_hour
 from icepact.maintain.steps import last_run_of
 from icepact.model.errors import Cancelled, IcepactError, TableBusy
 from icepact.model.formatting import format_money, format_seconds
@@ -55,11 +56,11 @@ def maintain(
     were alone."""
     started, clock = datetime.now(UTC), time.monotonic()
     heard = progress or Silent()
-    if not dry_run:
-        resume_first(context, name, request, heard)
+    resumed = None if dry_run else resume_first(context, name, request, heard)
     table, resolved = resolve_policy(context.spark_catalog, name, request, context.policies)
     policy = resolved.policy
     round_ = _Round(context, table, policy, request, exclude, heard, dry_run=dry_run)
+    round_.pay(resumed)
     done: list[OperationResult] = []
     for operation in (one for one in OPERATIONS if one not in without):
         if on_operation is not None:
@@ -105,6 +106,9 @@ class _Round:
         self._dry_run = dry_run
         self._began = time.monotonic()
         self._money = 0.0
+        """Spent so far."""
+        self._promised = 0.0
+        """What the operation that is under way is predicted to take."""
         self._steps: Mapping[str, PlanChore] = {
             "tags": tags_step,
             "ttl": ttl_step,
@@ -116,6 +120,7 @@ class _Round:
 
     def result(self, operation: str) -> OperationResult:
         """Do one operation, or say why not."""
+        self._promised = 0.0
         why_not = self._why_not(operation)
         if why_not is not None:
             return OperationResult(operation=operation, reason=why_not)
@@ -130,10 +135,17 @@ class _Round:
         except TableBusy as error:
             return OperationResult(operation=operation, reason=str(error))
         except Exception as error:
+            self._money += self._promised  # what it took by then, nobody knows
             reason = str(error) if isinstance(error, IcepactError) else describe_error(error)
             return OperationResult(operation=operation, reason=reason, failed=True)
-        self._money += outcome.money
+        self.pay(outcome)
         return OperationResult(operation=operation, outcome=outcome)
+
+    def pay(self, outcome: Outcome | None) -> None:
+        """Take what a run has cost off the budget, and what the one cost that was carried on with before it."""
+        if outcome is not None:
+            self._money += outcome.money
+            self.pay(outcome.resumed)
 
     def _planned(self, operation: str) -> OperationResult:
         """What an operation would do."""
@@ -152,7 +164,8 @@ class _Round:
             return policy.off
         if operation not in policy.housekeeping.split(","):
             return f"left out by housekeeping ({policy.sources['housekeeping']})"
-        spent = [limit.name for limit in self._limits() if limit.amount <= 0]
+        limits = self._limits() if operation == "compact" else self._limits_of_steps()
+        spent = [limit.name for limit in limits if limit.amount <= 0]
         if spent:
             return f"over the budget ({', '.join(spent)})"
         if operation == "statistics" and not any(has_statistics(self._table)):
@@ -181,6 +194,11 @@ class _Round:
             limits.append(Limit(resource=Resource.SECONDS, amount=left, name=name))
         return limits
 
+    def _limits_of_steps(self) -> list[Limit]:
+        """The same, with what is left of the money of this hour; plans of compactions know that by themselves."""
+        hourly = limits_of_the_hour(self._context, self._table.name, self._policy, datetime.now(UTC))
+        return [*self._limits(), *(limit for limit in hourly if limit.resource is Resource.MONEY)]
+
     def _compact(self) -> Outcome:
         outcome = compact(
             self._context,
@@ -208,12 +226,12 @@ class _Round:
         )
 
     def _within_budget(self, made: Plan) -> bool:
-        """Yes; raises _OverBudget if the steps are predicted to take more than is left, or else takes that off."""
+        """Yes; raises _OverBudget if the steps are predicted to take more than is left."""
         money = sum(step.cost.money.likely for step in made.chores)
         seconds = sum(step.cost.seconds.likely for step in made.chores)
         predicted = Demand(money=money, seconds=seconds)
-        over = [limit.name for limit in self._limits() if predicted.of(limit.resource) > limit.amount]
+        over = [limit.name for limit in self._limits_of_steps() if predicted.of(limit.resource) > limit.amount]
         if over:
             raise _OverBudget(f"over the budget ({', '.join(over)})")
-        self._money += money
+        self._promised = money
         return True

@@ -29,7 +29,9 @@ def outcome_of(run: Run) -> Outcome:
     done = [g for g in groups if g.committed]
     made = [g for g in groups if g.group_id in run.written]
     predicted, actual = Amounts.sum(map(predicted_amounts, made)), Amounts.sum(map(actual_amounts, made))
-    seconds, effort = time.monotonic() - run.clock, Effort.sum(g.effort for g in groups)
+    steps, seconds = tuple(run.chore_costs), time.monotonic() - run.clock
+    effort = Effort.sum([*(g.effort for g in groups), *(step.effort for step in steps)])
+    foreseen = Estimate.sum([*(g.predicted_seconds for g in made), *(step.predicted_seconds for step in steps)])
     # of work that several processes did it cannot be told
     overhead = 0.0 if run.claim.epoch or plan.chores else _overhead(made, seconds, effort.seconds, plan.predicted.cores)
     rows_deleted = sum(g.rows_in - g.rows_out for g in done)
@@ -61,9 +63,9 @@ def outcome_of(run: Run) -> Outcome:
         output_bytes=actual.bytes,
         predicted_files=predicted.files,
         predicted_bytes=predicted.bytes,
-        predicted_seconds=Estimate.sum(g.predicted_seconds for g in made).rounded(3),
-        predicted_money=round(predicted.money, 9),
-        money=round(sum(g.money for g in groups), 9),
+        predicted_seconds=foreseen.rounded(3),
+        predicted_money=round(predicted.money + sum(step.predicted_money for step in steps), 9),
+        money=round(sum(g.money for g in groups) + sum(step.money for step in steps), 9),
         currency=plan.prices.currency,
         complete=plan.complete and len(done) == len(tried),
         layout=plan.policy.fingerprint,
@@ -73,6 +75,7 @@ def outcome_of(run: Run) -> Outcome:
         error=run.error,
         operation=plan.operation,
         steps=tuple(run.chores_done),
+        step_costs=steps,
     )
 
 

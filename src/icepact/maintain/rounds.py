@@ -36,7 +36,7 @@ from icepact.iceberg.table.staging import Staging
 from icepact.iceberg.table.table import HeadView, IcebergTable
 from icepact.model.errors import IcepactError, ProofFailed, RunLost
 from icepact.model.files import DataFile, signature
-from icepact.model.outcome import ChoreResult, Outcome
+from icepact.model.outcome import ChoreResult, Outcome, StepCost
 from icepact.model.plan import Plan, RewriteFiles, Unit
 from icepact.model.policy import Proofs
 from icepact.model.progress import Progress, UnitDone
@@ -100,6 +100,8 @@ class Run:
     status: Status | None = None
     """How it ended, if that does not follow from its groups."""
     chores_done: list[ChoreResult] = field(default_factory=list)
+    chore_costs: list[StepCost] = field(default_factory=list)
+    """What steps of housekeeping took, those that failed included."""
     outcome: Outcome | None = None
     """Once it has ended."""
 

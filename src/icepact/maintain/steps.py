@@ -3,11 +3,13 @@
 import base64
 import json
 import logging
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import assert_never
 
+from icepact.economics.steps import step_cost
 from icepact.execute.uploads import unfinished_uploads
 from icepact.housekeeping.expire import carry_out_expire
 from icepact.housekeeping.manifests import carry_out_manifests
@@ -42,7 +44,13 @@ def carry_out_chores(
     for step in run.plan.chores:
         watch.check()
         journal = RunJournal(run, step, store, watch, progress)
-        run.chores_done.append(_carry_out(table, step, store, journal, run.run_id, catalog))
+        result, clock = None, time.monotonic()
+        try:
+            result = _carry_out(table, step, store, journal, run.run_id, catalog)
+            run.chores_done.append(result)
+        finally:
+            took = time.monotonic() - clock
+            run.chore_costs.append(step_cost(run.plan.prices, step, result, seconds=took, local=table.is_local))
 
 
 def _carry_out(

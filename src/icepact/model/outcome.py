@@ -59,6 +59,21 @@ class GroupOutcome(Document):
     """False if the method or the store does not tell of all requests."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepCost(Document):
+    """What one step of housekeeping took, next to what was predicted of it."""
+
+    kind: str
+    """Of the step."""
+    finished: bool
+    """False if it failed on the way: then nobody knows its requests."""
+    effort: FlatEffort = NO_EFFORT
+    """Seconds as they were measured; requests as they follow from what was done."""
+    predicted_seconds: FlatEstimate = NO_ESTIMATE
+    predicted_money: float = 0.0
+    money: float = 0.0
+
+
 ChoreResult: TypeAlias = Annotated[
     ExpireResult | OrphansResult | ManifestsResult | ExpireDataResult | TagsResult | StatisticsResult,
     Discriminator("kind"),
@@ -96,7 +111,7 @@ class Outcome(Document):
     snapshots: tuple[int, ...] = ()
     """All snapshots that were committed, in order."""
     effort: Annotated[Effort, Flat(seconds="work_seconds")] = NO_EFFORT
-    """Of all groups."""
+    """Of all groups and steps."""
     overhead_seconds: float = 0.0
     """What the run took besides its work, on the clock."""
     first_run: bool = False
@@ -106,7 +121,7 @@ class Outcome(Document):
     output_files: int = 0
     output_bytes: int = 0
     predicted_files: int = 0
-    """What the plan predicted, here and below, of the groups that were written."""
+    """What the plan predicted, here and below, of the groups that were written and the steps that were begun."""
     predicted_bytes: int = 0
     predicted_seconds: FlatEstimate = NO_ESTIMATE
     predicted_money: float = 0.0
@@ -127,6 +142,8 @@ class Outcome(Document):
     """What was asked for."""
     steps: tuple[ChoreResult, ...] = ()
     """What the steps of housekeeping did."""
+    step_costs: tuple[StepCost, ...] = ()
+    """What they took: those that failed included."""
     dry_run: bool = False
     """True if nothing was done: the steps say what would have been."""
     resumed: "Outcome | None" = None

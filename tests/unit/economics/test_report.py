@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from icepact.economics.overhead import learned_overhead
-from icepact.economics.report import costs_of
+from icepact.economics.report import Amounts, costs_of
 from icepact.economics.speeds import Rates, Workload, measurements
 from icepact.entrypoints.cli import main as cli
 from icepact.entrypoints.library import Compactor
@@ -24,7 +24,7 @@ from icepact.maintain.rounds import Run
 from icepact.model.cost import Cost
 from icepact.model.effort import NO_ESTIMATE, Effort, Estimate
 from icepact.model.methods import Method
-from icepact.model.outcome import GroupOutcome, Outcome
+from icepact.model.outcome import GroupOutcome, Outcome, StepCost
 from icepact.model.plan import Plan
 from icepact.model.prices import GB, TB, Prices
 from icepact.model.rewrite import Written, WrittenFile
@@ -288,6 +288,23 @@ def test_tables_methods_and_currencies_are_told_apart() -> None:
         ("db.events", "spark", "USD", 1),
         ("db.other", "assemble", "USD", 1),
     ]
+
+
+def test_housekeeping_has_lines_of_its_own() -> None:
+    step = StepCost(
+        kind="expire-snapshots",
+        finished=True,
+        effort=Effort(seconds=2.0, requests=3),
+        predicted_seconds=Estimate(likely=1.0, low=0.5, high=3.0),
+        predicted_money=0.1,
+        money=0.2,
+    )
+    found = costs_of([run_of("r1", operation="expire", step_costs=(step,)), run_of("r2", EXACT)])
+    assert [(one.method, one.runs) for one in found] == [("assemble", 1), ("expire-snapshots", 1)]
+    expired = found[1]
+    assert (expired.predicted, expired.actual) == (Amounts(seconds=1.0, money=0.1), Amounts(seconds=2.0, money=0.2))
+    assert (expired.error.files, expired.error.seconds, expired.coverage) == (None, 0.5, 1.0)
+    assert expired.money_per_tb is None
 
 
 def test_older_documents_count_for_what_they_tell() -> None:

@@ -15,11 +15,13 @@ from icepact.economics.spending import (
     spent_by_table,
 )
 from icepact.maintain.limits import hourly_budgets
-from icepact.model.effort import Effort
+from icepact.model.cost import Cost
+from icepact.model.effort import Effort, Estimate
 from icepact.model.limits import Limit, Resource
-from icepact.model.outcome import GroupOutcome
+from icepact.model.outcome import GroupOutcome, StepCost
 from icepact.model.run import RunRecord
 from icepact.model.status import Status
+from icepact.model.tags import CreateTags
 from icepact.policy.config import Budgets
 from tests.support.planning import make_plan
 from tests.support.records import NOON, run_outcome, run_record
@@ -65,6 +67,12 @@ def test_an_outcome_without_groups_took_nothing() -> None:
     assert spent_by(run_outcome("any", groups=())) == Spending()
 
 
+def test_housekeeping_counts_whether_or_not_it_finished() -> None:
+    steps = [StepCost(kind="expire-snapshots", finished=finished, money=0.25) for finished in (True, False)]
+    outcome = run_outcome("any", groups=(a_group(),), step_costs=tuple(steps))
+    assert spent_by(outcome) == Spending(money=1.0, bytes=100)
+
+
 def test_runs_count_when_they_end_for_one_hour() -> None:
     runs = [
         ended("db.a", 59, a_group(), a_group()),
@@ -92,6 +100,8 @@ def test_a_run_under_way_counts_with_what_its_plan_promises() -> None:
 def test_what_a_plan_promises() -> None:
     plan = make_plan(make_state([data_file(f"f{n}", MB) for n in range(6)]), make_policy())
     assert planned_spending(plan) == Spending(money=sum(s.cost.money.likely for s in plan.rewrites), bytes=6 * MB)
+    tags = CreateTags(period="daily", tags=(), reason="due", cost=Cost(money=Estimate(likely=0.5)))
+    assert planned_spending(replace(plan, steps=(tags,))) == Spending(money=0.5)
 
 
 SPENT = {

@@ -238,6 +238,9 @@ class Renderer:
         for step in o.steps:
             for line in step.lines():
                 self.out.print(line, markup=False)
+        if o.step_costs:
+            foreseen = format_money(o.predicted_money, o.currency)
+            self.out.print(f"cost {format_money(o.money, o.currency)}, {foreseen} predicted", markup=False)
         for group in o.groups:
             if not group.committed:
                 self.out.print(f"not done: {group.partition}: {group.reason}", markup=False)

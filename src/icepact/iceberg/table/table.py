@@ -190,6 +190,11 @@ class IcebergTable:
         return str(self.table.location())
 
     @property
+    def is_local(self) -> bool:
+        """Whether its files are on this machine, as far as its location tells."""
+        return self.location.startswith(("/", "file:"))
+
+    @property
     def properties(self) -> dict[str, str]:
         """Table properties."""
         return self.java.mapping(self.table.properties())
