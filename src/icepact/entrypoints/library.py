@@ -186,14 +186,16 @@ class Compactor:
         pattern: str | None = None,
         zone: str | None = None,
         since: str | None = None,
+        rows: bool | None = None,
         branch: str | None = None,
         allow_young: bool = False,
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> "Outcome":
         """Take whole partitions, or with `level="file"` single files, out of a table once all their rows are older
-        than `keep` by the time in a column; no row is rewritten. What is not given is as the policy says. A dry run
-        tells the oldest and the newest value of what would go."""
+        than `keep` by the time in a column. With `rows`, old rows are deleted out of other files, too; else no row is
+        rewritten. What is not given is as the policy says. A dry run tells the oldest and the newest value of what
+        would go."""
         request = self._request(
             ttl_column=column,
             ttl_keep=keep,
@@ -201,6 +203,7 @@ class Compactor:
             ttl_pattern=pattern,
             ttl_zone=zone,
             ttl_since=since,
+            ttl_rows=rows,
             branch=branch,
         )
         how: dict[str, Any] = {"allow_young": allow_young, "dry_run": dry_run, "progress": progress}

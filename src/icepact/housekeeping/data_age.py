@@ -74,6 +74,8 @@ class AgeRule:
     fields: TimeFields
     required: bool
     """Whether the column cannot be null."""
+    old_values: tuple[Span, ...] = ()
+    """Those by which single rows are old; none if nobody asks for rows."""
 
     def judge(self, file: FileAge, inside: Span | Stays | None = None) -> Span | Stays | None:
         """The times of a file that goes; why it stays although it holds old rows, or may; `None` if it is young.
@@ -89,6 +91,13 @@ class AgeRule:
         if isinstance(bounds, Span):
             return bounds if self._old(bounds) else self._why_not(bounds)
         return None if isinstance(inside, Span) and self._young(inside) else bounds
+
+    def may_hold_old(self, file: FileAge, inside: Span | Stays) -> bool:
+        """Whether a file may hold a row that is old by itself, whatever the others are."""
+        if inside is Stays.NULL_PARTITION or (file.nulls is not None and file.nulls >= file.rows):
+            return False
+        known = [span for span in (inside, self._times(file)) if isinstance(span, Span)]
+        return any(all(old.start < span.end and span.start < old.end for span in known) for old in self.old_values)
 
     def _whole(self, inside: Span | Stays, bounds: Span | Stays) -> Span | Stays | None:
         """By the partition, unless the bounds say something else."""
@@ -123,10 +132,16 @@ class AgeRule:
             return Stays.NO_PARTITION
         return Stays.NULL_PARTITION if all(file.partition[at] is None for at, _ in fields) else Stays.ODD
 
+    def _times(self, file: FileAge) -> Span | None:
+        """The times of a file by its bounds; `None` if they do not tell."""
+        if not self.time.bounded or file.lower is None or file.upper is None:
+            return None
+        return self.time.of_bounds(file.lower, file.upper)
+
     def _bounds(self, file: FileAge) -> Span | Stays:
         if not self.time.bounded or file.lower is None or file.upper is None:
             return Stays.NULLS if file.nulls else Stays.NO_BOUNDS
-        span = self.time.of_bounds(file.lower, file.upper)
+        span = self._times(file)
         if span is None:
             return Stays.ODD
         if self._young(span):
@@ -153,6 +168,10 @@ class Aged:
     staying: set[int] = field(default_factory=set)
     """Delete files that apply to files that stay."""
     stays: dict[Stays, "_Some"] = field(default_factory=dict)
+    mixed: list[int] = field(default_factory=list)
+    """Numbers of files that stay and may hold rows that are old by themselves, if rows are asked for."""
+    mixed_size: int = 0
+    """Bytes of these."""
 
     @property
     def freed_deletes(self) -> set[int]:
@@ -196,6 +215,9 @@ def age(files: Iterable[FileAge], rule: AgeRule) -> Aged:
             _goes(aged, file, verdict)
             continue
         aged.staying.update(file.deletes)
+        if rule.may_hold_old(file, insides[key]):
+            aged.mixed.append(file.number)
+            aged.mixed_size += file.size
         if verdict is not None:
             some = aged.stays.setdefault(verdict, _Some(file.path))
             some.files, some.size = some.files + 1, some.size + file.size

@@ -39,6 +39,10 @@ def micros_of(local: datetime) -> int:
     return (local - EPOCH) // MICROSECOND
 
 
+FIRST, LAST = (micros_of(local) for local in (datetime.min, datetime.max))  # noqa: DTZ901  # local times
+"""Between these, there is a calendar."""
+
+
 @dataclass(frozen=True, slots=True)
 class DatePattern:
     """A pattern that texts with a time follow."""

@@ -102,6 +102,14 @@ class EventTime:
         text = at.isoformat(timespec="auto" if at.microsecond else "seconds")
         return text if self.kind == "timestamp" else f"{text}+00:00"
 
+    def start_of(self, local: int) -> int:
+        """When the value begins that speaks of a local time."""
+        if self.pattern is not None:
+            start = self.pattern.start(self.pattern.format(EPOCH + local * MICROSECOND))
+            assert start is not None  # every text that it writes follows it
+            return start
+        return local - local % (_DAY if self.kind == "date" else self.unit)
+
     def literal(self, moment: int) -> str | int | None:
         """A value in Iceberg's JSON that is younger than all that can be over at a moment; `None` if there is none."""
         local = moment + 2 * _DAY  # zones are less than a day away

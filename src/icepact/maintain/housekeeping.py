@@ -250,6 +250,7 @@ def ttl_step(context: Context, table: IcebergTable, policy: Policy, now: datetim
         "level": policy.ttl_level.value,
         "pattern": policy.ttl_pattern,
         "since": policy.ttl_since.value,
+        "rows": policy.ttl_rows,
     }
     if policy.ttl_column is None:
         column = table.properties.get(f"{DATA_EXPIRE}field", "")

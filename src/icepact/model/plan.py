@@ -255,7 +255,7 @@ class Plan:
                 case ExpireSnapshots() | RemoveOrphans():
                     count += step.files.files
                 case ExpireData():
-                    count += step.files
+                    count += step.files + step.mixed_files
                 case RewriteManifests() | CreateTags() | ComputeStatistics():
                     pass
                 case _:

@@ -327,6 +327,10 @@ class Policy:
         "How a text column writes times; epoch-ms or epoch-s for numbers.", scope=OptionScope.RUN, min_length=1
     )
     ttl_zone: str = _option("Zone of times without one.", default="UTC", scope=OptionScope.RUN, min_length=1)
+    ttl_rows: bool = _option(
+        "Old rows are deleted out of files that hold younger ones, too.", default=False, scope=OptionScope.RUN
+    )
+    """False: only whole files are taken out."""
     ttl_since: AgeSince = _option("From when age is measured.", default=AgeSince.NOW, scope=OptionScope.RUN)
     tag_period: TagEvery | None = _option("How often a tag is made by itself.", scope=OptionScope.RUN)
     """`None`: no tags are made."""

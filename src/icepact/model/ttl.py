@@ -35,8 +35,14 @@ class ExpireDataResult(Document):
     """Oldest value of what went."""
     newest: str | None = None
     """Newest value of what went, at the latest."""
+    mixed_files: int = 0
+    """Data files with younger rows, out of which old ones were deleted."""
+    mixed_rows: int = 0
+    """Rows that were deleted out of these."""
     snapshot_id: int | None = None
-    """The commit; `None` if there was none."""
+    """The commit that took whole files out; `None` if there was none."""
+    rows_snapshot_id: int | None = None
+    """The commit that deleted rows out of others; `None` if there was none."""
     reason: str = ""
     """Why nothing was done; empty if it was."""
     seconds: float = 0.0
@@ -44,23 +50,31 @@ class ExpireDataResult(Document):
     @property
     def done(self) -> bool:
         """Whether anything was done."""
-        return self.snapshot_id is not None
+        return self.snapshot_id is not None or self.rows_snapshot_id is not None
 
     def lines(self) -> list[str]:
         """What was done, for people."""
-        if self.snapshot_id is None:
+        if not self.done:
             return [f"no data expired: {self.reason}"]
-        return [
-            f"expired {plural(self.files, 'file')} with {plural(self.rows, 'row')} ({format_size(self.bytes)})"
-            f" of {self.column} from {self.oldest} to {self.newest}, in snapshot {self.snapshot_id} of branch"
-            f" {self.branch}, in {format_seconds(self.seconds)}",
-            "  their bytes are freed once no snapshot, branch or tag refers to them: expire snapshots",
-        ]
+        lines = []
+        if self.snapshot_id is not None:
+            lines.append(
+                f"expired {plural(self.files, 'file')} with {plural(self.rows, 'row')} ({format_size(self.bytes)})"
+                f" of {self.column} from {self.oldest} to {self.newest}, in snapshot {self.snapshot_id} of branch"
+                f" {self.branch}, in {format_seconds(self.seconds)}"
+            )
+        if self.rows_snapshot_id is not None:
+            lines.append(
+                f"deleted {plural(self.mixed_rows, 'row')} out of {plural(self.mixed_files, 'file')} with younger ones,"
+                f" in snapshot {self.rows_snapshot_id} of branch {self.branch}"
+            )
+        lines += [self.reason] if self.reason else []
+        return [*lines, "  their bytes are freed once no snapshot, branch or tag refers to them: expire snapshots"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExpireData(Document):
-    """Old data leaves a branch: whole files, by one commit of metadata. No row is rewritten."""
+    """Old data leaves a branch: whole files, by one commit of metadata; and if asked for, rows out of other files."""
 
     kind: Literal["expire-data"] = "expire-data"
     column: str
@@ -97,20 +111,34 @@ class ExpireData(Document):
     partition_count: int
     """All of them."""
     reason: str
+    row_level: bool = False
+    """Whether old rows are deleted out of files that stay."""
+    mixed_files: int = 0
+    """Files that stay and hold old rows."""
+    mixed_rows: int = 0
+    """Old rows in them, as readers see them."""
     kept: tuple[Kept, ...] = ()
     """Files that hold old rows, or may, and stay."""
     cost: Cost = NO_COST
 
     def explain(self, most: int | None) -> list[str]:
         """What a plan shows of it."""
+        before = f"expire data of {self.column} before {self.cutoff.isoformat(timespec='seconds')}: "
+        measured = f"measured from {'now' if self.since == 'now' else 'the last commit'}, by {self.level}"
         lines = [
-            f"expire data of {self.column} before {self.cutoff.isoformat(timespec='seconds')}: "
-            f"{plural(self.files, 'file')} with {plural(self.rows, 'row')} ({format_size(self.bytes)})"
+            f"{before}{plural(self.files, 'file')} with {plural(self.rows, 'row')} ({format_size(self.bytes)})"
             f" in {plural(self.partition_count, 'partition')} of branch {self.branch}",
             f"  why: {self.reason}",
             f"  oldest value {self.oldest}, newest {self.newest}; kept for {format_duration(self.keep_seconds)},"
-            f" measured from {'now' if self.since == 'now' else 'the last commit'}, by {self.level}",
+            f" {measured}",
         ]
+        if not self.files:
+            lines = [f"{before}no whole file of branch {self.branch}; {measured}"]
+        if self.row_level:
+            lines.append(
+                f"  then {plural(self.mixed_rows, 'row')} out of {plural(self.mixed_files, 'file')} with younger"
+                " ones: Spark deletes them as the table's write.delete.mode says"
+            )
         if self.delete_files:
             lines.append(f"  with them go: {plural(self.delete_files, 'deletion vector')}")
         if self.dangling_deletes:
@@ -133,4 +161,6 @@ class ExpireData(Document):
             bytes=self.bytes,
             oldest=self.oldest,
             newest=self.newest,
+            mixed_files=self.mixed_files,
+            mixed_rows=self.mixed_rows,
         )

@@ -107,6 +107,7 @@ def test_the_defaults() -> None:
         ttl_level=AgeLevel.PARTITION,
         ttl_pattern=None,
         ttl_zone="UTC",
+        ttl_rows=False,
         ttl_since=AgeSince.NOW,
         tag_period=None,
         tag_offset=None,
@@ -300,7 +301,7 @@ def test_every_option_is_either_layout_or_not() -> None:
         *("max_commits", "enabled", "priority_weights", "sources", "snapshot_id", "batch_rows", "parallelism"),
         *("max_cost", "max_duration", "max_cost_per_hour", "max_bytes_per_hour", "job_order"),
         *("expire_older_than", "expire_retain_last", "orphans_older_than", "statistics_stale_after", "housekeeping"),
-        *("ttl_column", "ttl_keep", "ttl_level", "ttl_pattern", "ttl_zone", "ttl_since"),
+        *("ttl_column", "ttl_keep", "ttl_level", "ttl_pattern", "ttl_zone", "ttl_rows", "ttl_since"),
         *("tag_period", "tag_offset", "tag_max_delay", "tag_pattern", "tag_max_age", "tag_zone"),
     }
 

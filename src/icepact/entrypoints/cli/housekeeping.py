@@ -173,19 +173,22 @@ def ttl(
     ] = None,
     zone: Annotated[str | None, typer.Option(help="Zone of times without one; default UTC.")] = None,
     since: Annotated[str | None, typer.Option(help="Age is measured from now, or from last-commit.")] = None,
+    rows: Annotated[bool, typer.Option("--rows", help="Delete old rows out of files with younger ones, too.")] = False,
     branch: Annotated[str | None, typer.Option(help="Branch that data leaves; default main.")] = None,
     out: Out = None,
     allow_young: AllowYoung = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Take data out that is older than it may become; no row is rewritten."""
+    """Take data out that is older than it may become: whole files, and other rows if asked for."""
     from icepact.policy.options import options
 
     session: Session = context.obj
     name = one_table(table, table_option)
     given = {"column": column, "keep": keep, "level": level, "pattern": pattern, "zone": zone, "since": since}
-    request = options({"branch": branch, **{f"ttl_{option}": value for option, value in given.items()}})
+    request = options(
+        {"branch": branch, "ttl_rows": rows or None, **{f"ttl_{option}": value for option, value in given.items()}}
+    )
     use_case = session.application(short=True).ttl
     carry_out(session, name, use_case, request, dry_run=dry_run, out=out, yes=yes, allow_young=allow_young)
 

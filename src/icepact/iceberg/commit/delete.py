@@ -108,7 +108,7 @@ def delete_data_files(
         operation.commit()
     except Exception as error:
         failure = classified(error, location, bound)
-    landed = _landed(table, branch, head, commit_id, failure, sleep)
+    landed = landed_snapshot(table, branch, head, commit_id, failure, sleep)
     _tidy(table, unused, landed)
     if landed is None:
         assert failure is not None
@@ -116,7 +116,7 @@ def delete_data_files(
     return landed
 
 
-def _landed(
+def landed_snapshot(
     table: IcebergTable,
     branch: str,
     head: int,

@@ -71,6 +71,15 @@ public final class FileAges {
     return files;
   }
 
+  /** Some of the tasks, by their positions in the list. */
+  public List some(List tasks, List numbers) {
+    List some = new ArrayList(numbers.size());
+    for (Iterator each = numbers.iterator(); each.hasNext(); ) {
+      some.add(tasks.get(((Number) each.next()).intValue()));
+    }
+    return some;
+  }
+
   private int number(DeleteFile delete) {
     String key = delete.location() + "#" + delete.contentOffset();
     Integer known = (Integer) deleteNumbers.get(key);

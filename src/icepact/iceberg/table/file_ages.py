@@ -92,6 +92,10 @@ class FileAges:
         """Java's own list of the data files with these numbers."""
         return self._java.chosen(self._tasks, self._table.java.from_json(list(numbers), "java.util.ArrayList"))
 
+    def tasks(self, numbers: Sequence[int]) -> Any:
+        """Java's own list of the scan tasks of the data files with these numbers, deletes included."""
+        return self._java.some(self._tasks, self._table.java.from_json(list(numbers), "java.util.ArrayList"))
+
 
 @retry_reads
 def _planned(table: IcebergTable, snapshot_id: int, column: TopColumn, before: str | int | None) -> Any:

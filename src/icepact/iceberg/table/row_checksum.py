@@ -4,7 +4,6 @@ Each row is hashed with all its columns, row lineage included, and the hashes ar
 matter, their number and every value in them do. Spark's Iceberg reader applies the deletes.
 """
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,8 @@ from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, LongTy
 
 from icepact.iceberg.java.bridge import Java
 from icepact.iceberg.table.scan import described_files
-from icepact.iceberg.table.staging import FileDocument, frozen_copy, own_session, static_get
+from icepact.iceberg.table.staged_rows import staged_rows
+from icepact.iceberg.table.staging import FileDocument
 from icepact.iceberg.table.table import IcebergTable
 from icepact.model.errors import ProofFailed
 
@@ -52,30 +52,17 @@ def row_checksum(table: IcebergTable, tasks: Any, *, lineage: bool = True) -> Ro
     """Checksum of the rows that readers see in scan tasks; with row lineage, if the table has it and it is wanted."""
     if tasks.isEmpty():
         return RowChecksum(rows=0, total=0)
-    java = table.java
-    frozen = frozen_copy(table, "verify", {})
-    name = f"icepact-rows-{secrets.token_hex(8)}"
-    cache = static_get(java, "org.apache.iceberg.spark.SparkTableCache")
-    manager = java.iceberg.spark.ScanTaskSetManager.get()
-    session = own_session(java, table.session, 0)
-    cache.add(name, frozen)
-    try:
-        manager.stageTasks(frozen, name, tasks)
-        with java.active(session):
-            frame = session.read.format("iceberg").load(name)
-            numbered = lineage and table.format_version >= _LINEAGE_VERSION
-            fields = [field for field in frame.schema.fields if field.name not in (_ROW_ID, _UPDATED)]
-            parts = [_digest(F.col(f"`{field.name.replace('`', '``')}`"), field.dataType) for field in fields]
-            row_id = _known(_ROW_ID) if numbered else F.lit(0)
-            if numbered:  # a row without an id has no history either
-                updated = F.when(row_id.isNotNull(), _known(_UPDATED))
-                parts += [_digest(row_id, LongType()), _digest(updated, LongType())]
-            hashed = F.xxhash64(F.lit(0), *parts).cast("decimal(38,0)").alias("hashed")
-            rows = frame.select(hashed, row_id.isNull().alias("unnumbered"))
-            sums = rows.agg(F.count(F.lit(1)), F.sum("hashed"), F.count_if("unnumbered")).collect()[0]
-    finally:
-        cache.remove(name)
-        manager.removeTasks(frozen, name)
+    with staged_rows(table, tasks) as frame:
+        numbered = lineage and table.format_version >= _LINEAGE_VERSION
+        fields = [field for field in frame.schema.fields if field.name not in (_ROW_ID, _UPDATED)]
+        parts = [_digest(F.col(f"`{field.name.replace('`', '``')}`"), field.dataType) for field in fields]
+        row_id = _known(_ROW_ID) if numbered else F.lit(0)
+        if numbered:  # a row without an id has no history either
+            updated = F.when(row_id.isNotNull(), _known(_UPDATED))
+            parts += [_digest(row_id, LongType()), _digest(updated, LongType())]
+        hashed = F.xxhash64(F.lit(0), *parts).cast("decimal(38,0)").alias("hashed")
+        rows = frame.select(hashed, row_id.isNull().alias("unnumbered"))
+        sums = rows.agg(F.count(F.lit(1)), F.sum("hashed"), F.count_if("unnumbered")).collect()[0]
     return RowChecksum(rows=int(sums[0]), total=int(sums[1] or 0), unnumbered=int(sums[2]))
 
 

@@ -221,13 +221,19 @@ def frozen_copy(table: IcebergTable, run_id: str, overrides: Mapping[str, str]) 
 
 def own_session(java: Java, session: SparkSession, shuffle_tasks: int) -> SparkSession:
     """A clone of the session, so that the settings a rewrite needs never reach the user's own."""
-    clone = session_of(session.sparkContext, java.session.cloneSession())
+    clone = session_for_writes(java, session)
     clone.conf.set("spark.sql.adaptive.enabled", "false")
     clone.conf.set("spark.sql.iceberg.executor-cache.delete-files.enabled", "false")
-    for key in ("spark.wap.branch", "spark.wap.id"):  # these redirect reads and writes
-        clone.conf.unset(key)
     if shuffle_tasks:
         clone.conf.set("spark.sql.shuffle.partitions", str(shuffle_tasks))
+    return clone
+
+
+def session_for_writes(java: Java, session: SparkSession) -> SparkSession:
+    """A clone of the session that reads and writes what it is told to."""
+    clone = session_of(session.sparkContext, java.session.cloneSession())
+    for key in ("spark.wap.branch", "spark.wap.id"):  # these redirect reads and writes
+        clone.conf.unset(key)
     return clone
 
 
