@@ -109,7 +109,12 @@ class World:
     def carry_out_orphans(self, step: RemoveOrphans, runs: Sequence[str] = ()) -> None:
         """Without a run."""
         orphans.carry_out_orphans(
-            self.loaded, step, journal=Quiet(), runs=dict.fromkeys(runs, "open"), abort_uploads=lambda _: 0
+            self.loaded,
+            step,
+            journal=Quiet(),
+            runs=dict.fromkeys(runs, "open"),
+            neighbours=lambda: self.compactor.application.spark_catalog.neighbours(but=self.table),
+            abort_uploads=lambda _: 0,
         )
 
     def nothing_is_missing(self) -> None:
@@ -302,6 +307,21 @@ def another_table_is_inside(world: World) -> None:
         raise Harm(f"missing: {missing}")
 
 
+def another_table_is_made_inside_after_the_list(world: World) -> None:
+    """It takes up a file that was listed."""
+    path = world.old_file("inner/data/added.parquet")
+    step = world.plan_orphans()
+    inner, iceberg = f"{world.table}_inner", jvm(world.spark).org.apache.iceberg
+    world.spark.sql(f"CREATE TABLE {inner} (id bigint) USING iceberg LOCATION '{world.folder}/inner'")
+    file = iceberg.DataFiles.builder(iceberg.PartitionSpec.unpartitioned()).withPath(str(path))
+    file = file.withFormat("parquet").withFileSizeInBytes(10).withRecordCount(1).build()
+    world.compactor.application.spark_catalog.table(inner).table.newFastAppend().appendFile(file).commit()
+    with suppress(BadInput):
+        world.carry_out_orphans(step)
+    if not path.exists():
+        raise Harm("a file of the other table is gone")
+
+
 def a_writer_is_in_flight(world: World) -> None:
     """And somebody thinks that a second is long."""
     path = world.folder / "data" / "in-flight.parquet"
@@ -411,6 +431,7 @@ DANGERS: list[tuple[Unprotected, Danger]] = [
     (no_marks, a_run_of_ours_is_open),
     (no_marks, a_run_of_ours_is_opened_after_the_list),
     (no_neighbours, another_table_is_inside),
+    (no_neighbours, another_table_is_made_inside_after_the_list),
     (no_floor, a_writer_is_in_flight),
 ]
 

@@ -159,6 +159,8 @@ def test_bad_input_deletes_nothing(compactor: Compactor, spark: SparkSession, na
         with pytest.raises(BadInput, match="may look like an orphan"):
             compactor.orphans(name)
     assert all(Path(path).exists() for path in lost)
+    with pytest.raises(BadInput, match="see how it is spelled"):
+        compactor.orphans(table, exclude=[f"file:{folder}/inner", f"{folder}_inner"])
     [result] = compactor.orphans(table, exclude=[f"file:{folder}/inner"]).steps
     assert isinstance(result, OrphansResult)
     assert result.files.files == 1
@@ -170,6 +172,50 @@ def test_bad_input_deletes_nothing(compactor: Compactor, spark: SparkSession, na
         one.operation: one for one in compactor.maintain(table).operations if "gc.enabled" in (one.reason or "")
     }
     assert (set(left_out), any(one.failed for one in left_out.values())) == ({"expire", "orphans"}, False)
+
+
+def test_a_table_that_is_made_after_the_list_stops_its_deletion(
+    compactor: Compactor, spark: SparkSession, namespace: str, tmp_path: Path
+) -> None:
+    """Unless its folder was excluded when the list was made, which the list remembers."""
+    table = History(compactor, f"{namespace}.t", 1, version=2).table
+    folder = location_of(spark, table)
+    lost = [Path(path) for path in sorted(orphaned(folder, ["data/lost.parquet", "inner/data/x.parquet"]))]
+    context = compactor.application.context(table)
+    for number, exclude in enumerate(([], [f"{folder}/inner"])):
+        step = orphans_step(exclude)
+        made = plan_chore(context, table, Options(), "orphans", step, allow_young=False)
+        compactor.save_plan(made, tmp_path / str(number))
+    inner = f"{namespace}.inner"
+    spark.sql(f"CREATE TABLE {inner} (id bigint) USING iceberg LOCATION '{folder}/inner'")
+    refused = compactor.apply(compactor.load_plan(tmp_path / "0"))
+    assert refused.status is Status.FAILED
+    assert f"table {inner} is at {folder}/inner" in (refused.error or "")
+    assert [path.exists() for path in lost] == [True, True]
+    done = compactor.apply(compactor.load_plan(tmp_path / "1"))
+    assert (done.status, [path.exists() for path in lost]) == (Status.COMMITTED, [False, True])
+
+
+def test_a_table_that_cannot_be_loaded(compactor: Compactor, spark: SparkSession, namespace: str) -> None:
+    """It stops the removal of all others, until it is mended, or its folder is left alone."""
+    table, broken = History(compactor, f"{namespace}.t", 1, version=2).table, f"{namespace}.broken"
+    [lost] = orphaned(location_of(spark, table), ["data/lost.parquet"])
+    spark.sql(f"CREATE TABLE {broken} (id bigint) USING iceberg")
+    folder, catalog = location_of(spark, broken), compactor.application.spark_catalog
+    [metadata] = folder.glob("metadata/*.metadata.json")
+    metadata.rename(folder / "kept")
+    identifier = catalog.java.iceberg.catalog.TableIdentifier.of(catalog._namespace((namespace,)), "broken")
+    catalog._catalog().invalidateTable(identifier)  # what Spark remembers
+    with pytest.raises(
+        BadInput, match=rf"{broken} cannot be loaded: .*nothing is deleted.* --exclude {folder},"
+    ) as told:
+        compactor.orphans(table)
+    assert "\n" not in str(told.value)
+    assert Path(lost).exists()
+    assert compactor.orphans(table, exclude=[str(folder)]).status is Status.COMMITTED
+    assert not Path(lost).exists()
+    (folder / "kept").rename(metadata)
+    assert compactor.orphans(table).status is Status.NOTHING_TO_DO
 
 
 def test_what_cannot_be_deleted_is_said(

@@ -4,6 +4,7 @@ In a Hadoop catalog, which says at once what is wrong; others look twenty times,
 """
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -96,6 +97,8 @@ CONVERTED = {"a_list", "of_2031", "strange", "huge", "undated"}
 """By PySpark, into exceptions of its own."""
 LOADED = {"no_lists"}
 """What is broken is found later."""
+JAVA_LOADS = LOADED | {"no_order", "no_spec"}
+"""What is broken, icepact finds."""
 
 
 @pytest.fixture(scope="module")
@@ -210,6 +213,22 @@ def test_cleaning_up_goes_on_with_the_others(lake: Compactor) -> None:
         assert entry.left_alone
         assert line in entry.reason
         assert "\n" not in entry.reason
+
+
+def test_orphans_leave_the_folders_of_the_others_alone(lake: Compactor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catalogs in folders tell where a table is that they cannot load; of one that nobody tells it of, nobody knows."""
+    exclude: dict[str, str] = {}
+    for _ in set(BROKEN) - JAVA_LOADS:
+        with pytest.raises(BadInput) as refused:
+            lake.orphans(GOOD, exclude=list(exclude.values()))
+        told = r"db\.(\w+) cannot be loaded: .* --exclude (\S*/wh/db/\1), where .*"
+        [(name, folder)] = re.findall(told, str(refused.value))
+        exclude[name] = folder
+    assert set(exclude) == set(BROKEN) - JAVA_LOADS
+    assert lake.orphans(GOOD, exclude=list(exclude.values()), dry_run=True).status is Status.NOTHING_TO_DO
+    monkeypatch.setitem(vars(lake.application.spark_catalog), "settings", {})
+    with pytest.raises(BadInput, match=r"db\.a_list cannot be loaded: .*, and its catalog does not tell where it is"):
+        lake.orphans(GOOD, exclude=list(exclude.values()))
 
 
 def test_a_round_goes_on_with_the_others(lake: Compactor) -> None:

@@ -10,6 +10,7 @@ from icepact.iceberg.commit.deletion import BulkDeletion
 from icepact.iceberg.commit.run_files import RUN_FOLDER
 from icepact.iceberg.table.listing import (
     NeededFiles,
+    Neighbour,
     checked_folder,
     is_inside,
     kind_of,
@@ -44,16 +45,18 @@ def plan_orphans(
     older_than: datetime,
     exclude: Sequence[str],
     runs: Mapping[str, str],
-    neighbours: Callable[[], Mapping[str, Sequence[str]]],
+    neighbours: Callable[[], Mapping[str, Neighbour]],
     uploads: Callable[[str], int],
 ) -> RemoveOrphans | str:
     """The orphans of a table that are old enough, or why there is nothing to do. `runs` are ids of icepact's own runs
-    whose files are not to be touched, and why; `neighbours` are the other tables of the catalog by name, and where they
-    write to; `uploads` counts unfinished uploads below a folder that are old enough."""
+    whose files are not to be touched, and why; `neighbours` are the other tables of the catalog by name; `uploads`
+    counts unfinished uploads below a folder that are old enough."""
     refuse_protected(table)
     locations = locations_of(table)
     excluded = [checked_folder(table, folder) for folder in exclude]
-    refuse_shared(table, locations, excluded, neighbours())
+    others = neighbours()
+    refuse_shared(table, locations, excluded, others)
+    _refuse_stray(table, locations, excluded, others)
     needed = _needed_files(table, locations)
     before = int(older_than.timestamp() * 1000)
     found = list_orphans(table, needed, before=before, excluded=excluded, marks=_marks(runs))
@@ -67,6 +70,7 @@ def plan_orphans(
     return RemoveOrphans(
         older_than=older_than,
         locations=locations,
+        excluded=tuple(excluded),
         paths=tuple(found.orphans),
         files=totals_of(_to_delete(found.orphans)),
         uploads=begun,
@@ -82,14 +86,17 @@ def carry_out_orphans(
     *,
     journal: Journal,
     runs: Mapping[str, str],
+    neighbours: Callable[[], Mapping[str, Neighbour]],
     abort_uploads: Callable[[str], int],
 ) -> OrphansResult:
     """Delete exactly what was listed and is still an orphan: the table is read again before each portion goes, because
-    a writer may have committed files that it had written long before."""
+    a writer may have committed files that it had written long before; and other tables are asked for again, because
+    one may have been made there."""
     started = time.monotonic()
     refuse_protected(table)
     locations = locations_of(table)
     _refuse_strange(table, step, locations)
+    refuse_shared(table, locations, step.excluded, neighbours())
     needed = _needed_files(table, locations)
     deletion, gone, again, left = BulkDeletion(table), NO_FILES, 0, 0
     marks = _marks(runs)
@@ -127,19 +134,47 @@ def _refuse_strange(table: IcebergTable, step: RemoveOrphans, locations: Sequenc
 
 
 def refuse_shared(
-    table: IcebergTable, locations: Sequence[str], excluded: Sequence[str], neighbours: Mapping[str, Sequence[str]]
+    table: IcebergTable, locations: Sequence[str], excluded: Sequence[str], neighbours: Mapping[str, Neighbour]
 ) -> None:
-    """Raise BadInput if another table writes at, above or below a location, unless that folder is excluded."""
-    for name, others in sorted(neighbours.items()):
-        for other in (spelled_as_listed(table, location) for location in others):
-            if any(is_inside(other, folder) for folder in excluded):
-                continue
+    """Raise BadInput if another table writes at, above or below a location, or cannot be loaded, unless its folder is
+    excluded."""
+    for name, neighbour in sorted(neighbours.items()):
+        spelled = [spelled_as_listed(table, location) for location in neighbour.locations]
+        others = [other for other in spelled if not any(is_inside(other, folder) for folder in excluded)]
+        if neighbour.error and (others or not spelled):
+            raise BadInput(f"{neighbour.error}; {_way_forward(others)}")
+        for other in others:
             for folder in locations:
                 if is_inside(other, folder) or is_inside(folder, other):
                     raise BadInput(
                         f"table {name} is at {other}, and {table.name} at {folder}: what belongs to one may look like "
                         f"an orphan of the other, so nothing is deleted; --exclude {other} leaves its folder alone"
                     )
+
+
+def _way_forward(others: Sequence[str]) -> str:
+    """What to do about a table that cannot be loaded, whose metadata is in one of some folders, as far as anybody
+    knows."""
+    doubt = "what it needs may look like an orphan of another table, so nothing is deleted"
+    if not others:
+        return f"{doubt}, and its catalog does not tell where it is: mend it, or take it out of the catalog"
+    return (
+        f"{doubt}: mend it, take it out of the catalog, or leave its folder alone with --exclude {others[0]}, where "
+        "its metadata is, and so with every other one that it writes to"
+    )
+
+
+def _refuse_stray(
+    table: IcebergTable, locations: Sequence[str], excluded: Sequence[str], neighbours: Mapping[str, Neighbour]
+) -> None:
+    """Raise BadInput if a folder is excluded that has to do with no table: it may be misspelled."""
+    known = [*locations, *(spelled_as_listed(table, at) for one in neighbours.values() for at in one.locations)]
+    for folder in excluded:
+        if not any(is_inside(folder, location) or is_inside(location, folder) for location in known):
+            raise BadInput(
+                f"--exclude {folder}: neither {table.name}, which is at {' and '.join(locations)}, nor another table"
+                " of the catalog is at, above or below it; see how it is spelled"
+            )
 
 
 def _needed_files(table: IcebergTable, locations: Sequence[str]) -> NeededFiles:

@@ -226,7 +226,7 @@ def orphans_step(exclude: Sequence[str]) -> PlanChore:
             older_than=before(now, age),
             exclude=exclude,
             runs=open_runs(context.store, table, catalog=catalog.recorded_as),
-            neighbours=lambda: catalog.locations(but=table.name),
+            neighbours=lambda: catalog.neighbours(but=table.name),
             uploads=lambda folder: unfinished_uploads(table, folder, before=before(now, age)),
         )
 

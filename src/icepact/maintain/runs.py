@@ -125,7 +125,7 @@ def apply(
         def do() -> None:
             if plan.rewrites:
                 reconcile_commits(table, run, store, lambda: work.carry_out(plan))
-            carry_out_chores(table, run, store, watch, progress, catalog=record.catalog)
+            carry_out_chores(spark_catalog, table, run, store, watch, progress)
             if run.landed:
                 keep_statistics(table, plan.branch, run_id, watch.check)
 
@@ -185,7 +185,7 @@ def resume(
                     _accept(table, run, store, attempt, end)
             back = groups_of(attempt for attempt, end in fates if end is Fate.TAKEN_BACK)
             reconcile_commits(table, run, store, lambda: _carry_on(table, run, store, work, not_again=back))
-            carry_out_chores(table, run, store, watch, progress, catalog=record.catalog)
+            carry_out_chores(spark_catalog, table, run, store, watch, progress)
 
         return finalize(table, run, store, progress, carry_on)
 

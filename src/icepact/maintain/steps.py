@@ -18,6 +18,7 @@ from icepact.housekeeping.statistics import carry_out_statistics, has_statistics
 from icepact.housekeeping.tags import carry_out_tags
 from icepact.housekeeping.ttl import carry_out_ttl
 from icepact.iceberg.java.bridge import error_line
+from icepact.iceberg.spark.catalog import SparkCatalog
 from icepact.iceberg.table.reachability import FileToDelete, in_portions
 from icepact.iceberg.table.table import IcebergTable
 from icepact.maintain.rounds import Run
@@ -38,7 +39,7 @@ _log = logging.getLogger("icepact")
 
 
 def carry_out_chores(
-    table: IcebergTable, run: Run, store: RecordStore, watch: Watch, progress: Progress, *, catalog: str
+    spark_catalog: SparkCatalog, table: IcebergTable, run: Run, store: RecordStore, watch: Watch, progress: Progress
 ) -> None:
     """Carry out the steps of housekeeping of a run's plan, one after the other."""
     for step in run.plan.chores:
@@ -46,7 +47,7 @@ def carry_out_chores(
         journal = RunJournal(run, step, store, watch, progress)
         result, clock = None, time.monotonic()
         try:
-            result = _carry_out(table, step, store, journal, run.run_id, catalog)
+            result = _carry_out(spark_catalog, table, step, store, journal, run.run_id)
             run.chores_done.append(result)
         finally:
             took = time.monotonic() - clock
@@ -54,9 +55,14 @@ def carry_out_chores(
 
 
 def _carry_out(
-    table: IcebergTable, step: Chore, store: RunStore, journal: "RunJournal", run_id: str, catalog: str
+    spark_catalog: SparkCatalog,
+    table: IcebergTable,
+    step: Chore,
+    store: RunStore,
+    journal: "RunJournal",
+    run_id: str,
 ) -> ChoreResult:
-    commit_id = f"{run_id}/{step.kind}"
+    commit_id, catalog = f"{run_id}/{step.kind}", spark_catalog.recorded_as
     match step:
         case ExpireSnapshots():
             needed = needed_snapshots(store, table, catalog=catalog, but=run_id)
@@ -67,6 +73,7 @@ def _carry_out(
                 step,
                 journal=journal,
                 runs=open_runs(store, table, catalog=catalog, but=run_id),
+                neighbours=lambda: spark_catalog.neighbours(but=table.name),
                 abort_uploads=lambda folder: unfinished_uploads(table, folder, abort=True, before=step.older_than),
             )
         case RewriteManifests():

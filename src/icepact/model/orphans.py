@@ -63,6 +63,8 @@ class RemoveOrphans(Document):
     """Files written since stay."""
     locations: tuple[str, ...]
     """Folders that were listed, whole."""
+    excluded: tuple[str, ...] = ()
+    """Folders that are left alone, and whose other tables do not matter."""
     paths: tuple[OrphanFile, ...]
     """The orphans."""
     files: FileTotals

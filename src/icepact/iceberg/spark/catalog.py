@@ -1,5 +1,6 @@
 """One catalog in one Spark session: loads its tables, and lists them."""
 
+import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -22,7 +23,7 @@ from icepact.iceberg.java.bridge import (
 from icepact.iceberg.names import parse_levels, quote, show_name, table_parts
 from icepact.iceberg.remedies import catalog_remedy, store_remedy
 from icepact.iceberg.spark.session import build_session, check_session
-from icepact.iceberg.table.listing import written_to
+from icepact.iceberg.table.listing import Neighbour, written_to
 from icepact.iceberg.table.table import IcebergTable
 from icepact.model.errors import BadInput, CatalogUnusable, IcepactError, SetupMissing, TableNotFound, TemporaryError
 from icepact.policy.config import Catalog
@@ -30,6 +31,9 @@ from icepact.policy.config import Catalog
 _SETTINGS = ("type", "uri", "warehouse", "catalog-impl")
 _LOADED_AT_ONCE = 8
 """Tables that are loaded at the same time."""
+_NO_TABLE = {"NoSuchTableException", "NoSuchNamespaceException"}
+_METADATA = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]*:)?/[^\s'\"]*)/metadata/[^\s'\"/]*\.metadata\.json")
+"""The address of a file of metadata, as errors name it; the folder of its table comes first."""
 
 
 def current_catalog(session: SparkSession) -> str:
@@ -101,18 +105,18 @@ class SparkCatalog:
         )
 
     def _load(self, parts: tuple[str, ...], name: str) -> Any:
-        namespace = self._namespace(parts[:-1])
         try:
-            return self._loaded(self.java.iceberg.catalog.TableIdentifier.of(namespace, parts[-1]))
+            return self._loaded(parts)
         except JavaError as error:
-            if error_class(error) in {"NoSuchTableException", "NoSuchNamespaceException"}:
+            if error_class(error) in _NO_TABLE:
                 raise TableNotFound(
                     f"no table {name} in catalog {self.catalog}: `icepact tables` lists what is there"
                 ) from None
             raise self._failed(error, f"{name} cannot be loaded") from None
 
     @retry_reads
-    def _loaded(self, identifier: Any) -> Any:
+    def _loaded(self, parts: tuple[str, ...]) -> Any:
+        identifier = self.java.iceberg.catalog.TableIdentifier.of(self._namespace(parts[:-1]), parts[-1])
         return self._catalog().loadTable(identifier)
 
     def _failed(self, error: Exception, what: str) -> IcepactError:
@@ -164,19 +168,30 @@ class SparkCatalog:
         except JavaError as error:
             raise self._failed(error, f"the tables of catalog {self.catalog!r} cannot be listed") from None
 
-    def locations(self, *, but: str) -> dict[str, tuple[str, ...]]:
-        """The folders that every other table of the catalog writes to, by name; BadInput if one cannot be loaded."""
+    def neighbours(self, *, but: str) -> dict[str, Neighbour]:
+        """Every other table of the catalog, by name."""
         names = [name for name in self.tables() if name != but]
         with ThreadPoolExecutor(_LOADED_AT_ONCE) as threads:
-            found = zip(names, threads.map(self._locations, names), strict=True)
-            return {name: locations for name, locations in found if locations is not None}
+            found = zip(names, threads.map(self._neighbour, names), strict=True)
+            return {name: neighbour for name, neighbour in found if neighbour is not None}
 
-    def _locations(self, name: str) -> tuple[str, ...] | None:
-        """The folders that a table writes to; `None` if it is gone by now, or is none."""
+    def _neighbour(self, name: str) -> Neighbour | None:
+        """Where a table is; `None` if it is gone by now, or is none."""
+        parts = table_parts(name, self.catalog)
         try:
-            return written_to(self._load(table_parts(name, self.catalog), name))
-        except TableNotFound:
-            return None
+            return Neighbour(written_to(self._loaded(parts)))
+        except JavaError as error:
+            if error_class(error) in _NO_TABLE:
+                return None
+            return Neighbour(self._named_by(error, parts), str(self._failed(error, f"{name} cannot be loaded")))
+
+    def _named_by(self, error: Exception, parts: tuple[str, ...]) -> tuple[str, ...]:
+        """Where the metadata of a table is that cannot be loaded: catalogs in folders have it below their warehouse,
+        others name it in their error, or not at all."""
+        warehouse = self.settings.get("warehouse")
+        if self.settings.get("type") == "hadoop" and warehouse:
+            return ("/".join([warehouse.rstrip("/"), *parts]),)
+        return tuple(sorted({found[1] for text in cause_chain(error) for found in _METADATA.finditer(text)}))
 
     def _listed(self) -> list[str]:
         tables: list[str] = []

@@ -38,6 +38,15 @@ class Listing(NamedTuple):
     """Files that nobody needs and that were protected by a word."""
 
 
+class Neighbour(NamedTuple):
+    """Where another table of the catalog is."""
+
+    locations: tuple[str, ...]
+    """The folders that it writes to; of one that cannot be loaded, where its metadata is, if anybody tells."""
+    error: str = ""
+    """Why it cannot be loaded; empty if it can."""
+
+
 def kind_of(path: str) -> str:
     """What a file was, by its name; see `FileToDelete`."""
     name = path.rsplit("/", 1)[-1]
