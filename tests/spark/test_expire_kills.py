@@ -1,5 +1,11 @@
 """An expiry is killed; whoever comes next carries on: nothing that is needed is missing, nothing of it is left."""
 
+import os
+import sqlite3
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
+from icepact.iceberg.commit.deletion import BulkDeletion
 from icepact.model.errors import BadInput
 from icepact.model.status import Status
 from tests.support.histories import History
@@ -82,3 +89,99 @@ def test_killed_and_protected_since(compactor: Compactor, spark: SparkSession, h
         compactor.expire(table)
     assert there <= on_disk(spark, table)
     assert reachable(spark, table) <= on_disk(spark, table)
+
+
+LONG = timedelta(days=8)
+"""Longer than anything of a run that has ended is kept."""
+
+
+def long_ago(compactor: Compactor, table: str) -> None:
+    """All that is recorded, and all files of the table, are as old as that."""
+
+    def earlier(moment: str | None) -> str | None:
+        return None if moment is None else (datetime.fromisoformat(moment) - LONG).isoformat()
+
+    with closing(sqlite3.connect(warehouse(compactor) / "icepact.db")) as store:
+        store.create_function("earlier", 1, earlier)
+        store.execute("UPDATE runs SET started_at = earlier(started_at), finished_at = earlier(finished_at)")
+        store.execute("UPDATE leases SET since = earlier(since), expires_at = earlier(expires_at)")
+        store.commit()
+    for path in on_disk(compactor.spark, table):
+        at = os.stat(path).st_mtime - LONG.total_seconds()
+        os.utime(path, (at, at))
+
+
+def elsewhere(compactor: Compactor, folder: Path) -> Compactor:
+    """The same catalog, with a record store that knows nothing of the other one."""
+    config = folder / "icepact.yaml"
+    config.write_text(f"state: {folder}\n")
+    return Compactor(warehouse=warehouse(compactor), config=config)
+
+
+def nothing_is_left(spark: SparkSession, table: str, before: dict[str, Any]) -> None:
+    """But old metadata, which every commit drops from the log: that is for the removal of orphans."""
+    needed, there = reachable(spark, table), on_disk(spark, table)
+    assert needed <= there
+    assert {path for path in there - needed if not path.endswith(".metadata.json")} == set()
+    assert readers(spark, table) == before
+
+
+def test_carried_on_with_after_more_than_a_week(compactor: Compactor, spark: SparkSession, history: History) -> None:
+    """What runs that have ended wrote down is forgotten by then, and this one has not ended."""
+    table = history.table
+    assert compactor.compact(table, rewrite_all=True).status is Status.COMMITTED  # its old files go, too
+    before = readers(spark, table)
+    killed(warehouse(compactor), table, "landed", "expire")
+    long_ago(compactor, table)
+    [dead] = compactor.runs(table, open_only=True)
+    other = History(compactor, f"{table}_other", 1, version=2)
+    other.append()
+    compactor.compact(other.table, rewrite_all=True)  # by which the store forgets what is old
+    assert list(compactor.application.store.checkpoints(dead.run_id))
+    done = compactor.expire(table)
+    assert (done.status, done.run_id) == (Status.COMMITTED, dead.run_id), done.error
+    nothing_is_left(spark, table, before)
+
+
+def test_carried_on_with_from_two_record_stores_at_once(
+    compactor: Compactor, spark: SparkSession, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their leases do not exclude each other. While the one that knows of the dead run is about to delete what is on
+    its list, the other one expires and deletes, and somebody writes; and then both finish."""
+    table, second = history.table, elsewhere(compactor, tmp_path)
+    killed(warehouse(compactor), table, "landed", "expire")
+    long_ago(compactor, table)
+    [dead] = compactor.runs(table, open_only=True)
+    assert second.runs(table) == []
+    delete, calls = BulkDeletion.delete, list[str]()
+
+    def interrupted(self: BulkDeletion, paths: Sequence[str]) -> list[str]:
+        calls.append("delete")
+        if len(calls) == 1:
+            history.append()
+            history.delete()
+            assert second.expire(table).status is Status.COMMITTED
+            assert second.orphans(table, older_than="7d").error is None
+        return delete(self, paths)
+
+    monkeypatch.setattr(BulkDeletion, "delete", interrupted)
+    done = compactor.expire(table)
+    assert (done.status, done.run_id) == (Status.COMMITTED, dead.run_id), done.error
+    assert len(calls) > 2
+    before = readers(spark, table)
+    assert reachable(spark, table) <= on_disk(spark, table)
+    assert compactor.expire(table).error is None
+    assert second.expire(table).status is Status.NOTHING_TO_DO
+    nothing_is_left(spark, table, before)
+
+
+def test_two_record_stores_expire_at_the_same_time(
+    compactor: Compactor, spark: SparkSession, history: History, tmp_path: Path
+) -> None:
+    """Both from the beginning; one of them meets the commit of the other, and judges again."""
+    table, second = history.table, elsewhere(compactor, tmp_path)
+    before = readers(spark, table)
+    with ThreadPoolExecutor(2) as both:
+        ended = list(both.map(lambda one: one.expire(table), (compactor, second)))
+    assert {outcome.status for outcome in ended} <= {Status.COMMITTED, Status.NOTHING_TO_DO}, ended
+    nothing_is_left(spark, table, before)
