@@ -23,6 +23,8 @@ import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.function.Predicate;
 import org.apache.iceberg.ContentFile;
@@ -55,7 +57,7 @@ public final class Reachability implements Callable, Predicate {
   private static final int LIVE = 3;
   private static final int LIVE_IS_KEPT = 4;
   private static final int LIVE_IS_ADDED = 5;
-  private static final long NEVER = -1L;
+  private static final int READERS = 8;
   private Reachability owner;
   private int work;
   private Object subject;
@@ -505,16 +507,23 @@ public final class Reachability implements Callable, Predicate {
       task.subject = subjects.get(i);
       tasks.add(task);
     }
-    List futures = ThreadPools.getWorkerPool().invokeAll(tasks);
-    for (int i = 0; i < futures.size(); i++) {
-      try {
-        ((Future) futures.get(i)).get();
-      } catch (ExecutionException error) {
-        if (error.getCause() instanceof Exception) {
-          throw (Exception) error.getCause();
+    // Iceberg's own pool has a thread for each core, and most of the time they would wait for a store
+    ExecutorService threads =
+        Executors.newFixedThreadPool(Math.max(1, Math.min(tasks.size(), Math.max(READERS, ThreadPools.WORKER_THREAD_POOL_SIZE))));
+    try {
+      List futures = threads.invokeAll(tasks);
+      for (int i = 0; i < futures.size(); i++) {
+        try {
+          ((Future) futures.get(i)).get();
+        } catch (ExecutionException error) {
+          if (error.getCause() instanceof Exception) {
+            throw (Exception) error.getCause();
+          }
+          throw error;
         }
-        throw error;
       }
+    } finally {
+      threads.shutdownNow();
     }
   }
 
