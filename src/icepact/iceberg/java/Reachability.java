@@ -78,6 +78,7 @@ public final class Reachability implements Callable, Predicate {
   private int count = 0;
   private boolean odd = false;
   private String[] roots = new String[0];
+  private String[] behindRoots = new String[0];
   private volatile String astray = null;
   private Map realFolders = null;
   private String spilled = null;
@@ -573,8 +574,9 @@ public final class Reachability implements Callable, Predicate {
           if (size == found.length) {
             found = Arrays.copyOf(found, 2 * size);
           }
-          found[size++] = number(asListed(path));
-          note(path);
+          String spelled = asListed(path);
+          found[size++] = number(spelled);
+          note(path, spelled);
         }
       }
     } finally {
@@ -609,8 +611,9 @@ public final class Reachability implements Callable, Predicate {
   /** Adds one file; `sort` must follow. */
   public void addPath(String path) {
     if (path != null) {
-      add(new long[] {number(asListed(path))}, 1);
-      note(path);
+      String spelled = asListed(path);
+      add(new long[] {number(spelled)}, 1);
+      note(path, spelled);
     }
   }
 
@@ -630,8 +633,11 @@ public final class Reachability implements Callable, Predicate {
   /** Folders that will be listed. A file that seems to be in one of them, but on another store, cannot be compared. */
   public void watch(List folders) {
     roots = new String[folders.size()];
+    behindRoots = new String[folders.size()];
     for (int i = 0; i < roots.length; i++) {
-      roots[i] = key((String) folders.get(i));
+      String root = key((String) folders.get(i));
+      roots[i] = root + "/";
+      behindRoots[i] = behindStore(root) + "/";
     }
   }
 
@@ -662,11 +668,10 @@ public final class Reachability implements Callable, Predicate {
     return real + spelled.substring(end);
   }
 
-  private void note(String path) {
+  private void note(String path, String spelled) {
     odd |= isOdd(path);
-    String spelled = asListed(path);
     for (int i = 0; i < roots.length; i++) {
-      if (!spelled.startsWith(roots[i] + "/") && behindStore(spelled).startsWith(behindStore(roots[i]) + "/")) {
+      if (!spelled.startsWith(roots[i]) && behindStore(spelled).startsWith(behindRoots[i])) {
         astray = path;
       }
     }
