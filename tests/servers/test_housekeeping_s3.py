@@ -1,19 +1,28 @@
-"""Housekeeping on an S3 server: what goes and what stays, how many requests that takes, and a store that refuses."""
+"""Housekeeping on an S3 server: what goes and what stays, how many requests that takes, and a store that refuses,
+answers 503, drops requests, or fails half-way."""
 
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from icepact import Compactor
+from icepact.housekeeping import expire, orphans
+from icepact.iceberg.commit.expire import commit_expiry
 from icepact.model.errors import BadInput, IcepactError
 from icepact.model.expiry import ExpireResult
 from icepact.model.orphans import OrphansResult
 from icepact.model.status import Status
 from tests.servers.test_storage_s3_faults import Gate, Refuse, Rule, Seen, gate  # noqa: F401
 from tests.support.compactors import short_compactor
+from tests.support.java import jvm
 from tests.support.oracle import data_files, seen
+from tests.support.servers.faulty import Asked, Fault, Proxy, faulty
 from tests.support.servers.rest import RestCatalog
 from tests.support.servers.trial import configuration
 from tests.support.tables import create
@@ -127,3 +136,177 @@ def test_expire_and_orphans(
     assert f"s3://{bucket}/{elsewhere}/what?.parquet" in s3.objects(elsewhere)
     for upload in uploads:
         client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+
+
+# -- a store that fails -----------------------------------------------------------------------------
+
+IMPATIENT = {"s3.retry.num-retries": "1", "s3.retry.min-wait-ms": "10", "s3.retry.max-wait-ms": "20"}
+"""Iceberg would wait for minutes."""
+LOST = 1_050
+"""Orphans: more than one page of a listing, and more than one request deletes."""
+Trouble = Callable[[Asked], Fault | None]
+
+
+@pytest.fixture
+def proxy(rest_catalog: RestCatalog) -> Iterator[Proxy]:
+    """In front of the store; the catalog has its own way to it."""
+    with faulty(rest_catalog.s3.endpoint) as running:
+        yield running
+
+
+@pytest.fixture
+def careful(rest_catalog: RestCatalog, proxy: Proxy, tmp_path: Path) -> Compactor:
+    """A compactor behind it."""
+    properties = rest_catalog.properties | IMPATIENT | {"s3.endpoint": proxy.endpoint}
+    return short_compactor(config=configuration(tmp_path, properties))
+
+
+def needed(spark: SparkSession, table: str) -> set[str]:
+    """Every file that a table needs, by Spark's metadata tables and its metadata."""
+    spark.sql(f"REFRESH TABLE {table}")
+    columns = {"all_data_files": "file_path", "all_delete_files": "file_path"}
+    columns |= {"all_manifests": "path", "snapshots": "manifest_list"}
+    found = {
+        row[0]
+        for name, column in columns.items()
+        for row in spark.sql(f"SELECT {column} FROM {table}.{name}").collect()
+    }
+    loaded = jvm(spark).org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, f"lake.{table}")
+    current = loaded.operations().current()
+    return found | {str(current.metadataFileLocation()), *(str(entry.file()) for entry in current.previousFiles())}
+
+
+def with_history(spark: SparkSession, table: str, snapshots: int = 6) -> str:
+    """A table whose old snapshots may all go."""
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {table.split('.')[0]}")
+    create(spark, table, "id bigint", version=2, properties={"history.expire.max-snapshot-age-ms": "1"})
+    for number in range(snapshots):
+        spark.range(number, number + 5, 1, 1).writeTo(table).append()
+        if number % 2:
+            spark.sql(f"DELETE FROM {table} WHERE id = {number}")
+            spark.sql(f"INSERT OVERWRITE {table} SELECT id FROM range({number}, 20, 1, 1)")
+    return table
+
+
+def deletes(fault: Fault) -> Trouble:
+    """What happens to requests that delete."""
+    return lambda asked: fault if asked.method == "POST" and "delete" in asked.path else None
+
+
+def every_other(fault: Fault) -> Trouble:
+    """Whatever is asked for, what happens to every other request."""
+    numbers = count()
+    return lambda asked: fault if next(numbers) % 2 else None
+
+
+def reads_of(word: str, fault: Fault) -> Trouble:
+    """What happens to requests that read certain files."""
+    return lambda asked: fault if asked.method in ("GET", "HEAD") and word in asked.path else None
+
+
+def in_one_line(use_case: Callable[..., Any], *given: Any, **named: Any) -> str:
+    """What an operation says that went wrong; empty if all went well."""
+    try:
+        outcome = use_case(*given, **named)
+    except IcepactError as error:
+        told = str(error)
+    else:
+        told = outcome.error or next((step.reason for step in outcome.steps if step.reason), "")
+    assert "\n" not in told
+    assert "Traceback" not in told
+    return told
+
+
+@pytest.mark.parametrize(
+    ("trouble", "since"),
+    [
+        pytest.param(deletes(Fault.SLOW_DOWN), "begin", id="deletions are told to slow down"),
+        pytest.param(deletes(Fault.DROP), "begin", id="deletions are dropped"),
+        pytest.param(deletes(Fault.LOSE), "begin", id="deletions lose their answers", marks=pytest.mark.matrix),
+        pytest.param(every_other(Fault.SLOW_DOWN), "begin", id="every other request is told to slow down"),
+        pytest.param(reads_of(".avro", Fault.SLOW_DOWN), "begin", id="manifests cannot be read"),
+        pytest.param(reads_of(".avro", Fault.DROP), "commit", id="manifests cannot be read after the commit"),
+        pytest.param(reads_of(".avro", Fault.CUT), "commit", id="half of a manifest", marks=pytest.mark.matrix),
+        pytest.param(lambda asked: Fault.FAIL, "commit", id="nothing works after the commit"),
+    ],
+)
+def test_expire_on_a_store_that_fails(
+    careful: Compactor,
+    rest_catalog: RestCatalog,
+    proxy: Proxy,
+    table: str,
+    trouble: Trouble,
+    since: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What must stay is there, and the next run finishes what the first one has begun, and leaves nothing."""
+    spark, s3 = careful.spark, rest_catalog.s3
+    with_history(spark, table)
+    before, prefix = seen(spark, table), prefix_of(careful, table)
+
+    def committed(*given: Any) -> None:
+        commit_expiry(*given)
+        spark.range(90, 95, 1, 1).writeTo(table).append()  # which is looked at before anything is deleted
+        given[0].refresh()
+        proxy.rule = trouble
+
+    if since == "commit":
+        monkeypatch.setattr(expire, "commit_expiry", committed)
+    else:
+        proxy.rule = trouble
+    told = in_one_line(careful.expire, table)
+    proxy.calm()
+    monkeypatch.undo()
+    assert proxy.faults
+    assert needed(spark, table) <= s3.objects(prefix)
+    before = before if since == "begin" else seen(spark, table)
+    assert seen(spark, table) == before
+    left = s3.objects(prefix) - needed(spark, table)
+    still_open = careful.runs(table, open_only=True)
+    assert bool(left) == bool(told and still_open) or not left, told
+    finished = careful.expire(table)
+    assert finished.error is None
+    assert careful.runs(table, open_only=True) == []
+    assert s3.objects(prefix) == needed(spark, table)
+    assert seen(spark, table) == before
+
+
+def test_orphans_on_a_store_that_fails(
+    careful: Compactor, rest_catalog: RestCatalog, proxy: Proxy, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of a listing deletes nothing; and what a deletion leaves, the next one finds."""
+    spark, s3 = careful.spark, rest_catalog.s3
+    with_history(spark, table, snapshots=2)
+    prefix, before, must_stay = prefix_of(careful, table), seen(spark, table), needed(spark, table)
+    keys = [f"{prefix}data/lost-{number:04}.parquet" for number in range(LOST)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda key: s3.client.put_object(Bucket=s3.bucket, Key=key, Body=b"x"), keys))
+    time.sleep(3)
+    there = s3.objects(prefix)
+    wishes: dict[str, Any] = {"older_than": "2s", "allow_young": True}
+
+    def later_pages(fault: Fault) -> Trouble:
+        return lambda asked: fault if "list-type" in asked.path and "continuation-token" in asked.path else None
+
+    for trouble in (
+        *(later_pages(Fault.SLOW_DOWN), later_pages(Fault.DROP), later_pages(Fault.CUT), later_pages(Fault.RESET)),
+        *(reads_of("list-type", Fault.SLOW_DOWN), reads_of(".avro", Fault.DROP), reads_of(".avro", Fault.SLOW_DOWN)),
+    ):
+        monkeypatch.setattr(orphans, "_KNOWN", {})  # so that manifests are read
+        proxy.rule = trouble
+        assert in_one_line(careful.orphans, table, **wishes)
+        proxy.calm()
+        assert s3.objects(prefix) == there
+        assert careful.runs(table, open_only=True) == []
+    for trouble in (deletes(Fault.SLOW_DOWN), deletes(Fault.DROP)):
+        proxy.rule = trouble
+        assert "1050 files could not be deleted" in in_one_line(careful.orphans, table, **wishes).replace(",", "")
+        proxy.calm()
+        assert s3.objects(prefix) == there
+    proxy.rule = deletes(Fault.LOSE)
+    assert in_one_line(careful.orphans, table, **wishes) == ""
+    proxy.calm()
+    assert s3.objects(prefix) == needed(spark, table) == must_stay
+    assert careful.runs(table, open_only=True) == []
+    assert seen(spark, table) == before
+    assert careful.orphans(table, **wishes).status is Status.NOTHING_TO_DO
