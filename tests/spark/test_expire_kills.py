@@ -17,8 +17,9 @@ from icepact.iceberg.commit.deletion import BulkDeletion
 from icepact.model.errors import BadInput
 from icepact.model.status import Status
 from tests.support.histories import History
+from tests.support.java import jvm
 from tests.support.oracle import seen
-from tests.support.reach import on_disk, reachable
+from tests.support.reach import location_of, on_disk, reachable
 from tests.support.sleeper import killed
 
 MAX_AGE = "history.expire.max-snapshot-age-ms"
@@ -185,3 +186,40 @@ def test_two_record_stores_expire_at_the_same_time(
         ended = list(both.map(lambda one: one.expire(table), (compactor, second)))
     assert {outcome.status for outcome in ended} <= {Status.COMMITTED, Status.NOTHING_TO_DO}, ended
     nothing_is_left(spark, table, before)
+
+
+@pytest.mark.parametrize("how", ["the next command", "a clean-up"])
+def test_a_table_that_was_dropped_and_made_anew(
+    compactor: Compactor, spark: SparkSession, history: History, how: str
+) -> None:
+    """Its dead expiry ends, and what was on its list stays: the new table has taken it up."""
+    table, folder = history.table, location_of(spark, history.table)
+    there = on_disk(spark, table)
+    killed(warehouse(compactor), table, "landed", "expire")
+    [dead] = compactor.runs(table, open_only=True)
+    gone = sorted(path for path in there - reachable(spark, table) if path.endswith(".parquet"))
+    assert gone
+    spark.sql(f"DROP TABLE {table}")
+    spark.sql(f"CREATE TABLE {table} (id bigint) USING iceberg LOCATION '{folder}'")
+    iceberg = jvm(spark).org.apache.iceberg
+    file = iceberg.DataFiles.builder(iceberg.PartitionSpec.unpartitioned()).withPath(gone[0]).withFormat("parquet")
+    file = file.withFileSizeInBytes(Path(gone[0]).stat().st_size).withRecordCount(1).build()
+    compactor.application.spark_catalog.table(table).table.newFastAppend().appendFile(file).commit()
+    if how == "a clean-up":
+        [seen_only] = compactor.cleanup(table)
+        assert (seen_only.left_alone, seen_only.deleted, seen_only.files) == (False, False, ())
+        assert compactor.runs(table, open_only=True) != []
+        [swept] = compactor.cleanup(table, delete=True)
+        assert (swept.status, swept.left_alone, swept.files) == ("superseded", False, ())
+    else:
+        outcome = compactor.expire(table)
+        ended = outcome.resumed or outcome
+        assert (ended.run_id, ended.status, ended.steps) == (dead.run_id, Status.SUPERSEDED, ())
+    [ended_run] = [run for run in compactor.runs(table) if run.run_id == dead.run_id]
+    assert ended_run.status is Status.SUPERSEDED
+    assert ended_run.outcome is not None
+    assert "is another table by now" in (ended_run.outcome.reason or "")
+    assert compactor.runs(table, open_only=True) == []
+    assert set(gone) <= on_disk(spark, table)
+    assert compactor.cleanup(table, delete=True) == []
+    assert compactor.expire(table).resumed is None

@@ -29,7 +29,7 @@ from icepact.iceberg.table.table import IcebergTable
 from icepact.maintain.aftercare import take_over_history
 from icepact.maintain.interrupts import under_way
 from icepact.maintain.rounds import stop_the_table
-from icepact.maintain.runs import check_unseen, fates_of, hold
+from icepact.maintain.runs import check_unseen, end_of_former_table, fates_of, hold
 from icepact.maintain.steps import written_down
 from icepact.model.errors import (
     BadInput,
@@ -114,7 +114,7 @@ def _sweep_all(
             yield _failed(record, describe_error(error))
             continue
         if record.uuid and table.uuid != record.uuid:
-            yield from _without_table(record)
+            yield from _of_former_table(record, store, delete=delete)
             continue
         try:
             table.refresh()  # Spark may have remembered an older state
@@ -133,6 +133,28 @@ def _without_table(record: RunRecord) -> Iterator[CleanupResult]:
     if record.status.open or record.attempts:
         where = f"; if it was renamed, what the run left is below {record.folder}" if record.folder else ""
         yield _left_alone(record, f"the table that it worked on has another name now, or is gone{where}")
+
+
+def _of_former_table(record: RunRecord, store: RecordStore, *, delete: bool) -> Iterator[CleanupResult]:
+    """Another table has its name. A run of housekeeping is ended: it has no files of its own."""
+    plan = _plan_of(record, store)
+    why = dead(record, store) if record.status.open and record.status is not Status.FENCED else None
+    if why is None or plan is None or plan.rewrites:
+        yield from _without_table(record)
+        return
+    ended = replace(_left_alone(record, f"{why}; another table has the name of its own by now"), left_alone=False)
+    if delete:
+        outcome = end_of_former_table(record, plan, store)
+        ended = replace(ended, status=outcome.status.value, reason=f"{why}; {outcome.reason}", deleted=True)
+    yield ended
+
+
+def _plan_of(record: RunRecord, store: RunStore) -> Plan | None:
+    """The plan of a run; `None` if it is not kept, or of another version."""
+    try:
+        return Plan.from_json(store.plan(record.run_id))
+    except ValueError:
+        return None
 
 
 def _swept_for_good(record: RunRecord, task_timeout: timedelta) -> bool:
@@ -403,8 +425,5 @@ def _checked(table: IcebergTable, record: RunRecord, store: RecordStore, fates: 
 
 def _all_of_it(record: RunRecord, store: RunStore, commits: Sequence[CommittedBatch]) -> bool:
     """Whether these commits are everything that a run had planned."""
-    try:
-        planned = {step.group_id for step in Plan.from_json(store.plan(record.run_id)).rewrites}
-    except ValueError:  # not kept, or of another version
-        return False
-    return planned <= groups_of(commits)
+    plan = _plan_of(record, store)
+    return plan is not None and {step.group_id for step in plan.rewrites} <= groups_of(commits)

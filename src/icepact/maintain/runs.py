@@ -51,6 +51,7 @@ from icepact.model.progress import Progress
 from icepact.model.run import Attempt, CommittedBatch, Lease, RunRecord, groups_of
 from icepact.model.saved import DroppedGroup
 from icepact.model.status import Status
+from icepact.record.liveness import dead
 from icepact.record.process import is_gone, this_process
 from icepact.record.store import ClockStore, FailureStore, LeaseStore, RecordStore, RunsAndLeases, RunStore
 from icepact.record.watch import LEASE_SECONDS, Watch
@@ -151,7 +152,9 @@ def resume(
         raise BadInput(f"the plan of run {record.run_id} is of another version: clean up and plan again") from None
     table = spark_catalog.table(record.table)
     if table.uuid != record.uuid:
-        raise BadInput(f"{record.table} is not the table that run {record.run_id} worked on")
+        if plan.rewrites:
+            raise BadInput(f"{record.table} is not the table that run {record.run_id} worked on")
+        return end_of_former_table(record, plan, store)
     refuse_broken(store, table)
     with lease_held(store, table, record.run_id, under) as watch:
         progress.step("held")
@@ -188,6 +191,25 @@ def resume(
             carry_out_chores(spark_catalog, table, run, store, watch, progress)
 
         return finalize(table, run, store, progress, carry_on)
+
+
+def end_of_former_table(record: RunRecord, plan: Plan, store: RecordStore) -> Outcome:
+    """End a dead run of housekeeping on a table whose name another one has by now. What it had written down is not
+    deleted: nobody can say any more who needs it, and the new table may have taken up some."""
+    if dead(record, store) is None:
+        raise BadInput(f"{record.table} is not the table that run {record.run_id} works on, and {record.owner} lives")
+    claim = store.take(record, this_process(), to=Status.RUNNING)
+    run = Run(
+        plan=plan, run_id=record.run_id, started_at=record.started_at, clock=time.monotonic(), claim=claim, clean=False
+    )
+    run.status = Status.SUPERSEDED
+    reason = (
+        f"{record.table} is another table by now: the one that run {record.run_id} worked on was dropped, or has "
+        "another name, where `icepact orphans` finds what it left; nothing was deleted"
+    )
+    outcome = run.outcome = replace(outcome_of(run), reason=reason)
+    _finish(store, run, outcome)
+    return outcome
 
 
 def reconcile_commits(table: IcebergTable, run: Run, store: RecordStore, work: Callable[[], None]) -> None:
