@@ -1,10 +1,13 @@
 """Data TTL of single rows on real tables: exactly those go that a file of their own would."""
 
 import itertools
+import os
 import random
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -220,6 +223,53 @@ def test_what_others_write_meanwhile_is_kept(
     assert not lost.done
     why = "rows were not deleted in 5 attempts, the last time because Found conflicting files"
     assert lost.lines() == [f"no data expired: {why}"]
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_spark_refuses_to_commit_over_rows_that_it_has_not_seen(
+    compactor: Compactor,
+    spark: SparkSession,
+    namespace: str,
+    mode: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Somebody appends while Spark reads: the first commit is refused, and the second statement sees all."""
+    name = create(spark, f"{namespace}.t", COLUMNS, version=3, properties={"write.delete.mode": mode})
+    append(spark, name, [OLD, YOUNG])
+    step, begun, appended = planned(compactor, name), str(tmp_path / "begun"), str(tmp_path / "appended")
+
+    def waits(number: int) -> bool:
+        open(begun, "w").close()
+        while not os.path.exists(appended):
+            time.sleep(0.05)
+        return number > 0
+
+    def write() -> None:
+        while not os.path.exists(begun):
+            time.sleep(0.05)
+        append(spark, name, [OLD, YOUNG])
+        open(appended, "w").close()
+
+    refused: list[str] = []
+
+    def slowly(*given: Any, condition: str, **named: Any) -> int | None:
+        try:
+            return delete_rows(*given, condition=f"{condition} AND waits(id)", **named)
+        except HeadMoved as error:
+            refused.append(str(error))
+            raise
+
+    spark.udf.register("waits", waits, "boolean")
+    monkeypatch.setattr(ttl, "delete_rows", slowly)
+    writer = threading.Thread(target=write)
+    writer.start()
+    result = carry_out(compactor, name, step)
+    writer.join()
+    assert [error.startswith("Found conflicting files") for error in refused] == [True]
+    assert (result.mixed_rows, result.mixed_files, result.reason) == (2, 2, "")
+    spark.sql(f"REFRESH TABLE {name}")
+    assert [row[0] for row in spark.sql(f"SELECT at FROM {name}").collect()] == [YOUNG, YOUNG]
 
 
 def test_writers_at_the_same_time(compactor: Compactor, spark: SparkSession, namespace: str) -> None:
