@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 from icepact.execute.assemble.messages import Compared, InputFile, TaskContext, UnitReport, UnitWork, WriteSettings
 from icepact.execute.assemble.metrics import MetricsMode, metrics_columns
 from icepact.execute.assemble.task import run_units
+from icepact.execute.deletes.bitmaps import PositionSet
+from icepact.execute.deletes.vectors import encode_vector
 from icepact.model.files import DeleteFile, DeleteKind
 from icepact.model.schema import every_field
 from tests.support.states import delete_file
@@ -97,6 +100,7 @@ class Kernel:
     """What is not as usual about writing."""
     compared: Compared = Compared.SAMPLE
     lanes: int = 1
+    max_file_size: int = 2**40
 
     @property
     def context(self) -> TaskContext:
@@ -139,12 +143,21 @@ class Kernel:
         path = self.file(name, rows_of({where: [str(of)] * len(positions), which: positions}))
         return _delete(path, DeleteKind.POSITION, len(positions))
 
+    def vector(self, name: str, of: Path, positions: Sequence[int]) -> DeleteFile:
+        """A deletion vector of a file, in a file of its own."""
+        blob = encode_vector(PositionSet(np.array(sorted(positions), dtype=np.int64)))
+        path = self.folder / f"{name}.puffin"
+        path.write_bytes(blob)
+        size = len(blob)
+        facts = {"size": size, "file_size": size, "records": len(positions), "offset": 0, "format": "puffin"}
+        return delete_file(str(path), DeleteKind.DV, referenced=str(of), **facts)
+
     def run(self, *inputs: InputFile | Path) -> UnitReport:
         """Rewrite files as one unit, the way a task does."""
         files = tuple(given(i) if isinstance(i, Path) else i for i in inputs)
         context = self.context
         stem = str(self.folder / f"out-of-{context.run_id}")
-        work = UnitWork(unit_id="u", inputs=files, output=stem, max_file_size=2**40, lanes=self.lanes)
+        work = UnitWork(unit_id="u", inputs=files, output=stem, max_file_size=self.max_file_size, lanes=self.lanes)
         [report] = run_units([work], context, "0", last=True)
         return report
 

@@ -1,7 +1,9 @@
 """Finished units as documents, and back: a resumed run does not do them again."""
 
+import base64
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +15,7 @@ from icepact.model.effort import Effort
 from icepact.model.methods import Method
 from icepact.model.plan import RewriteFiles
 from icepact.model.rewrite import Written, WrittenFile
+from icepact.model.row_map import RowMap
 from icepact.model.run import Checkpoint
 
 
@@ -22,6 +25,7 @@ def to_document(result: UnitResult) -> dict[str, Any]:
         "method": result.method.value,
         "files": [dict(document) for document in result.documents],
         "rows_observed": result.rows_observed,
+        "row_map": None if result.row_map is None else base64.b64encode(result.row_map.to_bytes()).decode(),
         **asdict(result.effort),
     }
 
@@ -71,4 +75,13 @@ def recall(document: Mapping[str, Any], staging: Staging) -> UnitResult | None:
         documents=[described for _, described in stored],
         method=Method(document["method"]),
         effort=_effort(document),
+        row_map=_row_map(document.get("row_map")),
     )
+
+
+def _row_map(text: str | None) -> RowMap | None:
+    """The row map of a unit; `None` if an earlier version made none, or another one made it."""
+    if text is not None:
+        with suppress(ValueError):
+            return RowMap.from_bytes(base64.b64decode(text))
+    return None

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.ranges import column_range, constant_of, default_of, in_bloom
+from icepact.execute.deletes.bitmaps import PositionSet
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.deletes.equality import KeySet
 from icepact.execute.deletes.files import columns_by_id
@@ -29,6 +30,8 @@ class DeletedRows:
         deletes = view.file.deletes
         by_position = [delete for delete in deletes if delete.kind is not DeleteKind.EQUALITY]
         by_key = [delete for delete in deletes if delete.kind is DeleteKind.EQUALITY]
+        self.seen = PositionSet()
+        """Positions of the deleted rows of all row groups so far."""
         self._positions = cache.positions(by_position, view.file.path)
         self._key_sets: Sequence[KeySet] = ()
         if by_key:
@@ -46,7 +49,10 @@ class DeletedRows:
         for keys in self._key_sets:
             if self._may_match(keys, group):
                 gone |= keys.matches(self._key_columns(keys, group), row_group.rows)
-        return ~gone if gone.any() else None
+        if not gone.any():
+            return None
+        self.seen.add(np.flatnonzero(gone) + row_group.first_row)
+        return ~gone
 
     def _may_match(self, keys: KeySet, group: int) -> bool:
         """False if statistics, or the bloom filter of a single key column, rule every key out."""

@@ -15,6 +15,7 @@ from icepact.execute.assemble.lanes import Lanes
 from icepact.execute.assemble.messages import InputFile, TaskContext, UnitReport, UnitWork
 from icepact.execute.assemble.output import Outputs
 from icepact.execute.assemble.row_buffer import RowBuffer
+from icepact.execute.assemble.row_map import RowMapRecorder
 from icepact.execute.assemble.segments import Segment, fresh_columns, segments
 from icepact.execute.assemble.synthetic_chunks import picks
 from icepact.execute.assemble.target import Target, make_target
@@ -37,11 +38,13 @@ def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: Dele
     started, worked = time.monotonic(), time.process_time()
     before = storage.traffic
     inputs = _open_inputs(work, context, storage)
-    outputs = Outputs(storage, inputs.target, context, f"{work.output}-{attempt}", work.max_file_size)
+    recorder = RowMapRecorder({file.path: file.rows for file in work.inputs})
+    outputs = Outputs(storage, inputs.target, context, f"{work.output}-{attempt}", work.max_file_size, recorder)
     try:
         with Lanes(Encoder(inputs.target, context.writing), work.lanes) as lanes:
-            unit = _Unit(work, context, inputs, storage, cache, lanes, outputs)
+            unit = _Unit(work, context, inputs, storage, cache, lanes, outputs, recorder)
             unit.run()
+        row_map = recorder.row_map()
     except BaseException:
         with suppress(Exception):
             outputs.abort()
@@ -58,6 +61,7 @@ def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: Dele
         outputs=tuple(outputs.written),
         rows_read=rows_read,
         rows_deleted=unit.rows_deleted,
+        row_map=row_map,
         effort=Effort(
             # of one core: with several lanes, those they worked, not those they waited
             seconds=max(elapsed, worked) if work.lanes > 1 else elapsed,
@@ -135,8 +139,10 @@ class _Unit:
         cache: DeleteCache,
         lanes: Lanes,
         outputs: Outputs,
+        recorder: RowMapRecorder,
     ) -> None:
         self._work = work
+        self._recorder = recorder
         self._context = context
         self._target = inputs.target
         self._storage = storage
@@ -177,10 +183,12 @@ class _Unit:
             self._open.append(view)
             self._current = view
             survived = 0
-            for segment in segments(view, DeletedRows(view, self._cache), walk=self._walk):
+            deleted = DeletedRows(view, self._cache)
+            for segment in segments(view, deleted, walk=self._walk):
                 survived += segment.rows
                 yield segment
             self.rows_deleted += file.rows - survived
+            self._recorder.dropped(file.path, deleted.seen)
             self._current = None
             if not self._waiting or self._waiting[-1].view is not view:
                 self._close(view)
@@ -246,4 +254,5 @@ class _Unit:
         column_of = {index: n for n, index in enumerate(view.leaf_of) if index is not None}
         sorting = sorting_columns(segment.row_group, column_of)
         encoded = self._fresh.chunks(view, segment.group, fresh) if fresh else {}
-        self._outputs.add(segment.row_group.rows, picks(view, segment.group, self._encoder, encoded), sorting)
+        chunks = picks(view, segment.group, self._encoder, encoded)
+        self._outputs.add(segment.row_group.rows, chunks, [segment.sources()], sorting)

@@ -7,6 +7,7 @@ from typing import Any
 
 from icepact.model.effort import NO_EFFORT, Effort
 from icepact.model.files import DeleteFile, Partition
+from icepact.model.row_map import RowMap
 
 MOST_ROWS = 32 * 1024**2
 """Rows of a new row group, whatever is asked for: the writer cuts larger ones in two by itself."""
@@ -139,6 +140,8 @@ class UnitReport:
     outputs: tuple[Output, ...] = ()
     rows_read: int = 0
     rows_deleted: int = 0
+    row_map: RowMap | None = None
+    """Where each row of the inputs is now; `None` if it has no outputs."""
     effort: Effort = NO_EFFORT
     refused: str | None = None
     """Why another method must do it."""

@@ -1,6 +1,6 @@
 """The files of one unit: one, or more if encoding outgrows the largest size."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow.parquet as pq
 
@@ -8,6 +8,7 @@ from icepact.execute.assemble.copies import check_copies
 from icepact.execute.assemble.memory import most_decoded
 from icepact.execute.assemble.messages import Output, TaskContext
 from icepact.execute.assemble.metrics import file_metrics
+from icepact.execute.assemble.row_map import RowMapRecorder, SourceRows
 from icepact.execute.assemble.target import Target
 from icepact.execute.parquet.assembler import Assembler, ChunkToWrite, Copy
 from icepact.execute.parquet.errors import Damaged
@@ -22,7 +23,16 @@ _SPLITS_PER_ROW_GROUP = 2
 class Outputs:
     """Writes row groups into files, and a further file when one is full."""
 
-    def __init__(self, storage: Storage, target: Target, context: TaskContext, stem: str, largest: int) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        target: Target,
+        context: TaskContext,
+        stem: str,
+        largest: int,
+        row_map: RowMapRecorder,
+    ) -> None:
+        self._row_map = row_map
         self._storage = storage
         self._target = target
         self._context = context
@@ -35,8 +45,14 @@ class Outputs:
         self.copied_bytes = 0
         self.encoded_bytes = 0
 
-    def add(self, rows: int, parts: Sequence[ChunkToWrite], sorting: list[Fields] | None = None) -> None:
-        """Add a row group."""
+    def add(
+        self,
+        rows: int,
+        parts: Sequence[ChunkToWrite],
+        sources: Iterable[SourceRows],
+        sorting: list[Fields] | None = None,
+    ) -> None:
+        """Add a row group; `sources` tell where its rows come from, in their order."""
         size = sum(part.chunk.size for part in parts)
         if self._assembler is not None and self._assembler.size_with(size) > self._largest:
             self.finish()
@@ -49,6 +65,7 @@ class Outputs:
                 most_waiting=most_decoded(self._context.writing),
             )
         self._assembler.add(rows, parts, sorting)
+        self._row_map.written(len(self.written), rows, sources)
 
     def _open_sink(self) -> Sink:
         if self._sink is None:

@@ -13,6 +13,7 @@ from icepact.execute.assemble.lanes import Encoding, Lanes
 from icepact.execute.assemble.memory import most_decoded, row_size
 from icepact.execute.assemble.messages import MOST_ROWS, WriteSettings
 from icepact.execute.assemble.output import Outputs
+from icepact.execute.assemble.row_map import SourceRows
 from icepact.execute.assemble.segments import Segment
 from icepact.execute.parquet.assembler import ChunkToWrite
 from icepact.execute.parquet.input import Pick
@@ -33,12 +34,15 @@ class _PendingRows:
     compressed: float = 0.0
     joined: dict[int, list[Pick]] = field(default_factory=lambda: defaultdict(list))
     """By leaf of the target: chunks whose pages are joined instead of decoded."""
+    sources: list[SourceRows] = field(default_factory=list)
+    """Where the rows come from, in their order."""
 
 
 class _UnderWay(NamedTuple):
     """A row group that is being encoded."""
 
     rows: int
+    sources: Sequence[SourceRows]
     joined: Mapping[int, JoinedChunk]
     encoding: Encoding | None
 
@@ -70,6 +74,7 @@ class RowBuffer:
         per_row = self._expected_size(segment) / max(1, row_group.rows)
         fitting = round(self._writing.row_group_bytes / max(1.0, per_row))
         most = max(1, min(self._most_rows(segment), fitting))
+        taken = 0
         for table in self._decoded(segment, most):
             at = 0
             while at < table.num_rows:
@@ -77,7 +82,8 @@ class RowBuffer:
                 room = min(room, self._largest - self._pending.rows)
                 piece = table.slice(at, room)
                 at += piece.num_rows
-                self._append(piece, per_row * piece.num_rows)
+                self._append(piece, per_row * piece.num_rows, segment.sources(taken, piece.num_rows))
+                taken += piece.num_rows
                 if piece.num_rows == room or self._pending.memory >= self._limit:
                     self.flush()
                     self._pending.forms.remember(segment.view, segment.group)
@@ -139,11 +145,12 @@ class RowBuffer:
                 self._pending.joined[number].append(Pick(encoded, 0, used))
                 used += 1
         rest = table.drop_columns(fresh)
-        self._append(rest, segment.row_group.size)
+        self._append(rest, segment.row_group.size, segment.sources())
         self._pending.rows += segment.rows - rest.num_rows  # a table without columns has no rows
 
-    def _append(self, table: pa.Table, compressed: float) -> None:
+    def _append(self, table: pa.Table, compressed: float, sources: SourceRows) -> None:
         pending = self._pending
+        pending.sources.append(sources)
         pending.tables.append(table)
         pending.rows += table.num_rows
         pending.memory += table.nbytes
@@ -160,7 +167,7 @@ class RowBuffer:
         pending.tables.clear()
         encoding = None if table is None else self._lanes.begin(table, pending.forms, rest)
         del table  # its columns are let go of one after the other, as they are encoded
-        self._under_way.append(_UnderWay(pending.rows, joined, encoding))
+        self._under_way.append(_UnderWay(pending.rows, pending.sources, joined, encoding))
         # pages that are joined belong to files that are closed next
         self._write(leaving=0 if joined or self._lanes.count == 1 else self._lanes.count)
 
@@ -177,7 +184,8 @@ class RowBuffer:
             parts: dict[int, ChunkToWrite] = {**done.joined}
             if done.encoding is not None:
                 parts |= self._lanes.picks(done.encoding)
-            self._outputs.add(done.rows, [parts[number] for number in range(len(self._target.leaves))])
+            chunks = [parts[number] for number in range(len(self._target.leaves))]
+            self._outputs.add(done.rows, chunks, done.sources)
         self._lanes.wait([one.encoding for one in self._under_way if one.encoding], _AHEAD * self._limit)
 
 

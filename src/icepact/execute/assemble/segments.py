@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from icepact.execute.assemble.deleted import DeletedRows, Mask
 from icepact.execute.assemble.fresh import fits
 from icepact.execute.assemble.input_view import InputView
+from icepact.execute.assemble.row_map import SourceRows
 from icepact.execute.parquet.footer import RowGroup
 
 
@@ -17,6 +18,8 @@ class Segment:
     group: int
     keep: Mask | None
     """Which rows survive; `None` if all do."""
+    first: int
+    """Number of the first row that survives, among all of the file that do."""
     fresh: frozenset[int] | None
     """Numbers of the target's top-level columns that are encoded while others are copied; `None` if all are encoded."""
     small: bool
@@ -32,6 +35,10 @@ class Segment:
         """Rows that survive."""
         return self.row_group.rows if self.keep is None else int(self.keep.sum())
 
+    def sources(self, after: int = 0, rows: int | None = None) -> SourceRows:
+        """Its surviving rows, or so many of them after the first few, as the row map counts them."""
+        return SourceRows(self.view.file.path, self.first + after, self.rows if rows is None else rows)
+
     @property
     def joinable(self) -> frozenset[int]:
         """Numbers of the target's top-level columns whose pages can be joined to those of other row groups."""
@@ -40,13 +47,16 @@ class Segment:
 
 def segments(view: InputView, deleted: DeletedRows, *, walk: bool) -> Iterator[Segment]:
     """All row groups of a file, in order; one of which nothing survives is left out."""
+    first = 0
     for number, group in enumerate(view.input.footer.row_groups):
         keep = deleted.keep(number)
         if group.rows == 0 or (keep is not None and not keep.any()):
             continue
         small = group.size < view.context.writing.copy_floor
         fresh = fresh_columns(view, number, walk=walk) if keep is None and not small else None
-        yield Segment(view=view, group=number, keep=keep, fresh=fresh, small=small)
+        segment = Segment(view=view, group=number, keep=keep, first=first, fresh=fresh, small=small)
+        first += segment.rows
+        yield segment
 
 
 def fresh_columns(view: InputView, group: int, *, walk: bool) -> frozenset[int] | None:

@@ -181,6 +181,7 @@ class AssembleRewriter:
             documents=documents,
             method=Method.ASSEMBLE,
             effort=report.effort,
+            row_map=report.row_map,
         )
 
 

@@ -11,6 +11,7 @@ from icepact.model.methods import Method
 from icepact.model.plan import RewriteFiles, Unit
 from icepact.model.policy import Policy
 from icepact.model.rewrite import WrittenFile
+from icepact.model.row_map import RowMap
 
 LEEWAY = 1.1
 """How far above an equal share a piece of a split file may grow, so that no tiny rest remains."""
@@ -35,6 +36,9 @@ class UnitResult:
     """The same files as Iceberg's JSON has them, for the commit."""
     method: Method
     effort: Effort = NO_EFFORT
+    row_map: RowMap | None = None
+    """Where the rows of the unit's files are now, in their order and that of `files`; `None` if the method does not
+    know, or an earlier version did it."""
 
 
 class Refused(NamedTuple):
