@@ -128,8 +128,10 @@ def test_a_stream_of_upserts_does_not_keep_a_run_from_finishing(
 
 
 def test_new_position_deletes_cost_only_the_units_they_touch(
-    compactor: Compactor, spark: SparkSession, days: str
+    compactor: Compactor, spark: SparkSession, days: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Where they cannot be taken along."""
+    monkeypatch.setattr("icepact.execute.late_deletes.MOST_BYTES", 0)
     plan = compactor.plan(days, target_file_size="10MB")
     spark.sql(f"DELETE FROM {days} WHERE id = 4")
     outcome = compactor.apply(plan)

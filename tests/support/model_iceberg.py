@@ -339,6 +339,8 @@ class Catalog:
         """Files, and when they were written."""
         self.contents: dict[str, Data] = {}
         """Of every data file that was ever written."""
+        self.deletes: dict[str, Delete] = {}
+        """Delete files of icepact that were ever written."""
         self._now = now
 
     def write(self, *paths: str) -> None:

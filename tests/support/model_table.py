@@ -8,7 +8,7 @@ A commit behaves like the real thing where that can hurt:
 - a commit that lost a race is tried again on top of the newer head, four times;
 - after a failure that speaks against the commit, its manifests are deleted: those of all its tries, though one of them
   may have landed;
-- an input that is gone fails the commit.
+- an input that is gone fails the commit, and so do deletes that are added where none is removed.
 """
 
 import json
@@ -19,6 +19,7 @@ from itertools import count
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
+from icepact.commit.batches import HeadDeletes
 from icepact.execute.rewriters.base import UnitResult
 from icepact.execute.units import Event, Executed, GroupDone, UnitFailed, UnitsDone, Waiting, WhyNot, unit_ids
 from icepact.iceberg.commit.run_files import StoredFile
@@ -32,9 +33,11 @@ from tests.support.model_iceberg import (
     Catalog,
     Change,
     Data,
+    Delete,
     Metadata,
     Place,
     Refusal,
+    Row,
     Seen,
     Snapshot,
 )
@@ -141,10 +144,15 @@ class Rewrite:
         self._start = snapshot_id
         return self
 
-    def rewriteFiles(self, inputs: set[str], deletes: set[str], outputs: Sequence[Data], more: set[str]) -> None:
-        assert not more
+    def rewriteFiles(
+        self, inputs: set[str], deletes: set[str], outputs: Sequence[Data], more: Sequence[Delete]
+    ) -> None:
         self.change = replace(
-            self.change, removed=frozenset(inputs), removed_deletes=frozenset(deletes), added=tuple(outputs)
+            self.change,
+            removed=frozenset(inputs),
+            removed_deletes=frozenset(deletes),
+            added=tuple(outputs),
+            added_deletes=tuple(more),
         )
 
     def dataSequenceNumber(self, number: int) -> None:
@@ -196,6 +204,10 @@ class Rewrite:
         return Tried(base, snapshot, number)
 
     def _validate(self, base: Metadata) -> None:
+        if self.change.added_deletes and not self.change.removed_deletes:
+            raise Refusal(
+                "ValidationException", "Delete files to add must be empty because there's none to be rewritten"
+            )
         history = list(base.history())
         self._no_new_deletes(base, history)
         try:
@@ -363,6 +375,9 @@ class ModelTable:
     def committed_at(self, snapshot_id: int | None) -> None:
         """Nobody knows: snapshots of a model have no time."""
 
+    def fact(self, snapshot_id: int, name: str) -> str | None:
+        return self._known(snapshot_id).facts.get(f"icepact.{name}")
+
     def total_rows(self, snapshot_id: int) -> int | None:
         known = self.metadata.snapshots.get(snapshot_id)
         return None if known is None else sum(len(f.rows) for f in known.files.values())
@@ -378,7 +393,8 @@ class ModelTable:
 def referenced(table: ModelTable, run_id: str) -> frozenset[str]:
     """Files of a run that any snapshot refers to."""
     table.refresh()
-    return frozenset(path for s in table.metadata.snapshots.values() for path in s.files if run_id in path)
+    paths = {path for s in table.metadata.snapshots.values() for path in (*s.files, *s.deletes)}
+    return frozenset(path for path in paths if run_id in path)
 
 
 def run_folder(table: ModelTable, run_id: str) -> str:
@@ -476,11 +492,30 @@ class ModelStaging:
             raise Refusal("NotFoundException", f"snapshot {snapshot_id} has expired")
         self._snapshot = found
 
+    @property
+    def catalog(self) -> Catalog:
+        return self._catalog
+
+    @property
+    def version(self) -> int:
+        """The table's format version, as it was last loaded."""
+        return self._table.format_version
+
+    def stop(self, at: str, what: Sequence[Any]) -> None:
+        self._table.stop(at, what)
+
+    def stem(self, unit_id: str) -> str:
+        """The beginning of the names of a unit's files."""
+        return f"{self._folder}/{unit_id}{self._round}"
+
     def has(self, unit_id: str) -> bool:
         return unit_id in self._units
 
     def java_files(self, documents: Sequence[Mapping[str, Any]]) -> list[Data]:
         return [self._catalog.contents[told["file-path"]] for told in documents]
+
+    def java_deletes(self, documents: Sequence[Mapping[str, Any]]) -> list[Delete]:
+        return [self._catalog.deletes[told["file-path"]] for told in documents]
 
     def stored(self, told: Mapping[str, Any]) -> tuple[WrittenFile, Mapping[str, Any]]:
         if told["file-path"] not in self._catalog.storage:
@@ -528,6 +563,64 @@ class ModelStaging:
             documents=[document for _, document in told],
             method=Method.SPARK,
         )
+
+
+class ModelLateDeletes:
+    """Stands in for `LateDeletes`: rows have names, so that nobody needs a row map."""
+
+    def __init__(
+        self, staging: ModelStaging, plan: Plan, results: Mapping[str, UnitResult], on_file: Callable[[str], None]
+    ) -> None:
+        self._staging = staging
+        self._steps = {step.group_id: step for step in plan.rewrites}
+        self._results = results
+        self._on_file = on_file
+        self._numbers = count()
+
+    def carry(self, group_id: str, changed: Mapping[str, HeadDeletes]) -> list[dict[str, Any]] | str:
+        catalog, step = self._staging.catalog, self._steps[group_id]
+        known = {path: d for s in catalog.metadata.snapshots.values() for path, d in s.deletes.items()}
+        added: list[Delete] = []
+        for unit_id, unit in zip(unit_ids(step), step.units, strict=True):
+            outputs = [catalog.contents[told["file-path"]] for told in self._results[unit_id].documents]
+            gone: set[Row] = set()
+            for path in (file.path for file in unit.files if file.path in changed):
+                deletes, replaced = changed[path]
+                if not {delete.path for delete in deletes} <= known.keys():
+                    return "a delete has expired"
+                hits = {name for delete in deletes for file, name in known[delete.path].hits if file == path}
+                here = {row for row in catalog.contents[path].rows if row.name in hits}
+                dropped = set(catalog.contents[path].rows).difference(*(output.rows for output in outputs))
+                if replaced and not dropped <= here:
+                    return "rows that were deleted are not any more"
+                gone |= here
+            added += [self._delete(output, unit_id, gone) for output in outputs if gone & set(output.rows)]
+        self._staging.stop("carry", added)
+        for delete in added:
+            self._on_file(delete.path)
+            catalog.deletes[delete.path] = delete
+            catalog.write(delete.path)
+        self._staging.stop("carried", added)
+        return [_delete_document(delete) for delete in added]
+
+    def _delete(self, output: Data, unit_id: str, gone: Collection[Row]) -> Delete:
+        return Delete(
+            path=f"{self._staging.stem(unit_id)}-deletes-{next(self._numbers)}",
+            kind=DeleteKind.DV if self._staging.version > 2 else DeleteKind.POSITION,
+            place=output.place,
+            hits=frozenset((output.path, row.name) for row in output.rows if row in gone),
+            referenced=output.path,
+        )
+
+
+def _delete_document(delete: Delete) -> dict[str, Any]:
+    offset = delete.value.offset
+    return {
+        "file-path": delete.path,
+        "file-size-in-bytes": 1,
+        "record-count": len(delete.hits),
+        **({} if offset is None else {"content-offset": offset}),
+    }
 
 
 def written(path: str, place: Place, seen: Sequence[Seen], column: int | None) -> Data:

@@ -46,7 +46,7 @@ from icepact.record.watch import Watch
 from tests.support import model_table
 from tests.support.model_iceberg import Catalog, Compares, Data, Metadata, Refusal, Violation
 from tests.support.model_others import Others
-from tests.support.model_table import RETRIES, TASK_TIMEOUT, ModelStaging, ModelTable, Tried
+from tests.support.model_table import RETRIES, TASK_TIMEOUT, ModelLateDeletes, ModelStaging, ModelTable, Tried
 from tests.support.records import NOON
 from tests.support.states import make_policy
 
@@ -504,6 +504,7 @@ class World:
         self.others.landed(tried.snapshot)
         late = any(file.number < tried.snapshot.number for file in tried.snapshot.added)
         SEEN["landed late" if late else "landed strictly"] += 1
+        SEEN["landed with deletes"] += bool(tried.snapshot.news)
 
     def deliver(self, request: Request) -> None:
         """A commit arrives at the catalog, unless that is too late or it did already."""
@@ -686,7 +687,7 @@ def set_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
         },
         aftercare: {"this_process": this_process, "roll_back": _roll_back, **stand_ins("missing_files")},
         rounds: {
-            **{"Staging": ModelStaging, "execute": model_table.execute},
+            **{"Staging": ModelStaging, "execute": model_table.execute, "LateDeletes": ModelLateDeletes},
             **{"commit": partial(protocol.commit, sleep=sleep), "datetime": ModelTime},
         },
         leftovers: stand_ins("listed_files", "delete_files", "missing_files"),

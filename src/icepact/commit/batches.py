@@ -3,11 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from icepact.commit.judge import InputAtPin, Verdict
 from icepact.iceberg.table.staging import FileDocument
+from icepact.model.files import DeleteFile
 from icepact.model.run import Attempt, CommittedBatch, groups_of
+
+DeleteDocument: TypeAlias = Mapping[str, Any]
+"""Iceberg's JSON of one delete file, or of one vector in a Puffin file."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,6 +61,24 @@ class CommitBatch:
     """Groups that the plan waits for: the run is complete with the last of them. Empty if it will not be."""
     earlier: Sequence[int] = ()
     """Sequence numbers of the run's commits so far."""
+
+
+class HeadDeletes(NamedTuple):
+    """The deletes that apply to an input at the head."""
+
+    deletes: Sequence[DeleteFile]
+    replaced: bool
+    """True if some that applied when it was read do not any more: those that do must delete all the same rows."""
+
+
+class Carrier(Protocol):
+    """Takes deletes along that reached inputs while they were rewritten."""
+
+    def carry(self, group_id: str, changed: Mapping[str, HeadDeletes]) -> Sequence[DeleteDocument] | str:
+        """Write the deletes of these inputs as deletes of the group's outputs; or why that cannot be done.
+
+        Called anew at every head: what it wrote for an earlier one is of no use any more.
+        """
 
 
 class Journal(Protocol):

@@ -15,6 +15,7 @@ class Answer(StrEnum):
 
     CLEAN = "clean"
     ONLY_NEW_EQUALITY_DELETES = "late"
+    NEW_POSITION_DELETES = "new position deletes"
     REPLAN = "re-plan"
     VANISHED = "its new files vanished"
     SUPERSEDED = "superseded"
@@ -103,11 +104,18 @@ def _judge_input(then: InputAtPin, now: DataFile, pin: ReadPoint, deletes: Seque
         return Verdict(answer=Answer.REPLAN, reason=f"row lineage of {then.path} changed")
     if then.sequence_number != now.sequence_number:
         return Verdict(answer=Answer.REPLAN, reason=f"{then.path} was taken out of the table and is back")
-    attached: Mapping[tuple[str, int | None], DeleteFile] = {deletes[i].key: deletes[i] for i in now.deletes}
+    return _judge_deletes(then, {deletes[i].key: deletes[i] for i in now.deletes}, pin)
+
+
+def _judge_deletes(then: InputAtPin, attached: Mapping[tuple[str, int | None], DeleteFile], pin: ReadPoint) -> Verdict:
+    """Compare the deletes that apply to an input now with those that did."""
     if attached.keys() == then.deletes:
         return Verdict(answer=Answer.CLEAN)
     missing = then.deletes - attached.keys()
     news = [attached[key] for key in attached.keys() - then.deletes]
+    if pin.in_history and _only_positions(news, attached.values(), missing=bool(missing)):
+        reason = f"the deletes that apply to {then.path} changed: {len(news)} of positions are new"
+        return Verdict(answer=Answer.NEW_POSITION_DELETES, reason=reason)
     if missing or any(d.kind is not DeleteKind.EQUALITY for d in news):
         return Verdict(answer=Answer.REPLAN, reason=f"the deletes that apply to {then.path} changed")
     why = _why_not_late(news, pin)
@@ -116,6 +124,16 @@ def _judge_input(then: InputAtPin, now: DataFile, pin: ReadPoint, deletes: Seque
     return Verdict(
         answer=Answer.ONLY_NEW_EQUALITY_DELETES, reason=f"{len(news)} new equality deletes apply to {then.path}"
     )
+
+
+def _only_positions(news: Sequence[DeleteFile], attached: Iterable[DeleteFile], *, missing: bool) -> bool:
+    """Whether the rows that are deleted now are those that were, and what position deletes and vectors say.
+
+    Where a delete is missing, as a vector that was replaced by a larger one, it must be that they say all: then it can
+    be found out whether every row that was deleted still is. What an equality delete hits nobody knows here.
+    """
+    by_position = [d.kind is not DeleteKind.EQUALITY for d in (attached if missing else news)]
+    return bool(news) and all(by_position)
 
 
 def _why_not_late(news: Sequence[DeleteFile], pin: ReadPoint) -> str | None:
@@ -130,6 +148,11 @@ def _why_not_late(news: Sequence[DeleteFile], pin: ReadPoint) -> str | None:
 
 
 def _worst(verdicts: Iterable[Verdict]) -> Verdict:
-    order = (Answer.CLEAN, Answer.ONLY_NEW_EQUALITY_DELETES, Answer.REPLAN)
-    clean = Verdict(answer=Answer.CLEAN)
-    return max(verdicts, key=lambda verdict: order.index(verdict.answer), default=clean)  # the first of equals
+    order = (Answer.CLEAN, Answer.ONLY_NEW_EQUALITY_DELETES, Answer.NEW_POSITION_DELETES, Answer.REPLAN)
+    known = list(verdicts)
+    answers = {verdict.answer for verdict in known}
+    worst = max(known, key=lambda verdict: order.index(verdict.answer), default=Verdict(answer=Answer.CLEAN))
+    if worst.answer is Answer.NEW_POSITION_DELETES and Answer.ONLY_NEW_EQUALITY_DELETES in answers:
+        # those need outputs as old as the pin: a commit that looked at one kind only would lose the other
+        return Verdict(answer=Answer.REPLAN, reason=f"{worst.reason}, and equality deletes of other inputs")
+    return worst  # the first of equals

@@ -8,7 +8,6 @@ from icepact.iceberg.commit.replace import roll_back
 from icepact.iceberg.java.bridge import error_line
 from icepact.iceberg.table.table import IcebergTable
 from icepact.model.errors import CommitBroken, CommitUnknown
-from icepact.model.files import DeleteFile
 from icepact.model.run import Attempt
 
 
@@ -24,9 +23,9 @@ class _CommitState(NamedTuple):
     """New files that are not on storage."""
 
 
-def delete_digest(deletes: Iterable[DeleteFile], *, since: int) -> str:
-    """Digest of the deletes from a sequence number on: how many, and which."""
-    keys = sorted(map(repr, (d.key for d in deletes if d.sequence_number >= since)))
+def delete_digest(keys_of_deletes: Iterable[tuple[str, int | None]]) -> str:
+    """Digest of some deletes: how many, and which."""
+    keys = sorted(map(repr, keys_of_deletes))
     return f"{len(keys)}:{hashlib.sha256(','.join(keys).encode()).hexdigest()[:32]}"
 
 
@@ -86,7 +85,9 @@ def _read(
         before = table.total_rows(parent) if parent is not None and table.has_snapshot(parent) else None
         after = table.total_rows(snapshot_id)
         return _CommitState(
-            deletes=delete_digest(table.deletes_of(snapshot_id), since=attempt.deletes_since),
+            deletes=delete_digest(
+                d.key for d in table.deletes_of(snapshot_id) if d.sequence_number >= attempt.deletes_since
+            ),
             off=0 if before is None or after is None else after - before - attempt.added_rows,
             parent=parent,
             missing=missing(),

@@ -13,13 +13,22 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from icepact.commit.batches import CommitBatch, Committed, Journal, ProvenGroup
+from icepact.commit.batches import (
+    Carrier,
+    CommitBatch,
+    Committed,
+    DeleteDocument,
+    HeadDeletes,
+    Journal,
+    ProvenGroup,
+)
 from icepact.commit.dangling import candidates, dangling, needs_content
 from icepact.commit.judge import Answer, ReadPoint, Verdict, judge
 from icepact.commit.post_commit import check_after, delete_digest
 from icepact.commit.reconcile import commit_window
 from icepact.iceberg.commit.orphan_metadata import orphan_metadata
 from icepact.iceberg.commit.replace import (
+    CARRIED_DELETES,
     COMMIT_ID,
     HistoryCut,
     UnusedFiles,
@@ -67,8 +76,14 @@ class _Attempt:
     """Deletes that are taken out by name."""
     removed: set[tuple[str, int | None]] = field(default_factory=set)
     """All deletes that go with the commit."""
+    carry: set[str] = field(default_factory=set)
+    """Groups whose inputs have new position deletes."""
+    carried: list[DeleteDocument] = field(default_factory=list)
+    """New deletes of their outputs, which say the same."""
     outputs: Any = None
     """Java's own data files."""
+    added_deletes: Any = None
+    """Java's own delete files."""
     rewrite: Any = None
     """Java's own commit, not yet made."""
     unused: UnusedFiles | None = None
@@ -84,6 +99,11 @@ class _Attempt:
         return frozenset(path for g in self.groups for path in g.paths)
 
     @property
+    def rows_carried(self) -> int:
+        """Rows of the outputs that the commit deletes."""
+        return sum(int(document["record-count"]) for document in self.carried)
+
+    @property
     def documents(self) -> list[FileDocument]:
         """All outputs."""
         return [document for g in self.groups for document in g.outputs]
@@ -95,6 +115,7 @@ def commit(
     batch: CommitBatch,
     groups: Sequence[ProvenGroup],
     journal: Journal,
+    carrier: Carrier,
     *,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Committed:
@@ -102,7 +123,7 @@ def commit(
 
     Raises CommitUnknown if the state of the commit cannot be told: then nothing may be deleted.
     """
-    return _Committing(table, staging, batch, list(groups), journal, sleep).carry_out()
+    return _Committing(table, staging, batch, list(groups), journal, carrier, sleep).carry_out()
 
 
 @dataclass(slots=True)
@@ -114,6 +135,7 @@ class _Committing:
     batch: CommitBatch
     remaining: list[ProvenGroup]
     journal: Journal
+    carrier: Carrier
     sleep: Callable[[float], None]
     landed: list[CommittedBatch] = field(default_factory=list)
     given_up: dict[str, Verdict] = field(default_factory=dict)
@@ -179,11 +201,11 @@ class _Committing:
             if not attempt.groups:
                 return None
             _prepare(self.table, self.staging, self.batch, attempt)
-            gone = _vanished(self.table, self.batch, attempt)
-            if not gone:
+            fallen = _take_along(self.carrier, self.staging, attempt) or _vanished(self.table, self.batch, attempt)
+            if not fallen:
                 return attempt
-            self.given_up |= gone
-            self.remaining = [g for g in self.remaining if g.group_id not in gone]
+            self.given_up |= fallen
+            self.remaining = [g for g in self.remaining if g.group_id not in fallen]
         return None
 
     def _make(self, attempt: _Attempt) -> None:
@@ -229,7 +251,7 @@ class _Committing:
             self.batch.branch,
             attempt.recorded,
             snapshot_id,
-            missing=lambda: vanished(table, self.batch.run_id, attempt.documents),
+            missing=lambda: vanished(table, self.batch.run_id, [*attempt.documents, *_carried_files(attempt)]),
             stop=self.journal.broken,
         )
         landed = CommittedBatch(
@@ -239,6 +261,7 @@ class _Committing:
             sequence_number=table.sequence_number_of(snapshot_id),
             groups=[g.group_id for g in attempt.groups],
             delete_files_removed=len(attempt.removed),
+            deletes_carried=attempt.rows_carried,
         )
         _tidy(table, attempt, snapshot_id)
         self.journal.landed(landed)
@@ -249,7 +272,9 @@ class _Committing:
 def _after(batch: CommitBatch, landed: Sequence[CommittedBatch]) -> CommitBatch:
     """The same batch once some of it is in the table."""
     numbers = [commit.sequence_number for commit in landed]
-    return replace(batch, last=batch.last - groups_of(landed), earlier=[*batch.earlier, *numbers])
+    whole = not any(commit.deletes_carried for commit in landed)
+    last = batch.last - groups_of(landed) if whole else frozenset[str]()
+    return replace(batch, last=last, earlier=[*batch.earlier, *numbers])
 
 
 def _tidy(table: IcebergTable, attempt: _Attempt, landed: int | None) -> None:
@@ -290,6 +315,9 @@ def _judge(table: IcebergTable, batch: CommitBatch, groups: Sequence[ProvenGroup
     for group, verdict in judge_groups(view, groups, pin):
         match verdict.answer:
             case Answer.CLEAN:
+                clean.append(group)
+            case Answer.NEW_POSITION_DELETES if not group.regroup:
+                attempt.carry.add(group.group_id)
                 clean.append(group)
             case Answer.ONLY_NEW_EQUALITY_DELETES if not group.regroup:
                 late[group.group_id] = group, verdict
@@ -364,10 +392,49 @@ def _prepare(table: IcebergTable, staging: Staging, batch: CommitBatch, attempt:
     attempt.removed = {d.key for d in attempt.dangling} | {d.key for d in view.deletes if d.referenced in inputs}
 
 
+def _take_along(carrier: Carrier, staging: Staging, attempt: _Attempt) -> dict[str, Verdict]:
+    """Write the position deletes that inputs have gained as deletes of the outputs. Returns groups for which that
+    cannot be done: they are planned again."""
+    attempt.carried = []
+    fallen: dict[str, str] = {}
+    for group in attempt.groups:
+        if group.group_id in attempt.carry:
+            try:
+                found = carrier.carry(group.group_id, _changed(group, attempt.view))
+            except Exception as error:
+                found = error_line(error)
+            if isinstance(found, str):
+                fallen[group.group_id] = found
+            else:
+                attempt.carried += found
+    if attempt.carried and not attempt.removed:  # Iceberg wants it so
+        fallen |= dict.fromkeys(attempt.carry, "no delete file goes for those that would come")
+    if not fallen:
+        try:
+            attempt.added_deletes = staging.java_deletes(attempt.carried)
+        except Exception as error:
+            fallen |= dict.fromkeys(attempt.carry, f"Iceberg does not take what would say so: {error_line(error)}")
+    return {
+        group_id: Verdict(answer=Answer.REPLAN, reason=f"new position deletes apply to its inputs, and {why}")
+        for group_id, why in fallen.items()
+    }
+
+
+def _changed(group: ProvenGroup, view: HeadView) -> dict[str, HeadDeletes]:
+    """Inputs of a group to which other deletes apply at the head than when they were read."""
+    now = {file.path: [view.deletes[i] for i in file.deletes] for file in view.files}
+    changed: dict[str, HeadDeletes] = {}
+    for then in group.inputs:
+        attached = {delete.key for delete in now[then.path]}
+        if attached != then.deletes:
+            changed[then.path] = HeadDeletes(now[then.path], replaced=not then.deletes <= attached)
+    return changed
+
+
 def _vanished(table: IcebergTable, batch: CommitBatch, attempt: _Attempt) -> dict[str, Verdict]:
     """Groups with outputs that a removal of orphan files took, as no snapshot has them yet; the last look at them."""
     try:
-        gone = vanished(table, batch.run_id, attempt.documents)
+        gone = vanished(table, batch.run_id, [*attempt.documents, *_carried_files(attempt)])
     except Exception as error:
         raise CommitRefused(f"the new files of {table.name} cannot be looked at: {error_line(error)}") from error
     verdicts = {}
@@ -376,12 +443,23 @@ def _vanished(table: IcebergTable, batch: CommitBatch, attempt: _Attempt) -> dic
         if missing:
             reason = f"{len(missing)} of its new files are not on storage any more, first {min(missing)}"
             verdicts[group.group_id] = Verdict(answer=Answer.VANISHED, reason=reason, missing=missing)
+    lost = {path for path in gone if any(document["file-path"] == path for document in attempt.carried)}
+    if lost:
+        reason = f"{len(lost)} of the deletes that were taken along are not on storage any more, first {min(lost)}"
+        verdict = Verdict(answer=Answer.VANISHED, reason=reason)
+        verdicts |= dict.fromkeys(attempt.carry - verdicts.keys(), verdict)
     return verdicts
+
+
+def _carried_files(attempt: _Attempt) -> list[DeleteDocument]:
+    """The files of what is taken along; vectors share one."""
+    return list({document["file-path"]: document for document in attempt.carried}.values())
 
 
 def _recorded(table: IcebergTable, attempt: _Attempt, now: datetime) -> Attempt:
     """The attempt as the store records it, with all that is needed to check it later."""
     stay = [d for d in attempt.view.deletes if d.key not in attempt.removed]
+    carried = [(str(document["file-path"]), document.get("content-offset")) for document in attempt.carried]
     since = _needed_since(attempt) if stay else 0
     return Attempt(
         commit_id=attempt.commit_id,
@@ -393,7 +471,7 @@ def _recorded(table: IcebergTable, attempt: _Attempt, now: datetime) -> Attempt:
         maker=this_process(),
         mark=attempt.manifest_prefix,
         deletes_since=since,
-        deletes=delete_digest(stay, since=since),
+        deletes=delete_digest([d.key for d in stay if d.sequence_number >= since] + carried),
         added_rows=sum(g.rows_out - g.rows_in for g in attempt.groups),
     )
 
@@ -451,8 +529,10 @@ def _replace(table: IcebergTable, batch: CommitBatch, attempt: _Attempt, now: Ca
         **batch.facts,
         "proof-rows": str(sum(g.rows_out for g in groups)),
         "proof-columns": str(sum(g.columns_compared for g in groups)),
-        "complete": str(bool(batch.last) and batch.last <= {g.group_id for g in groups}).lower(),
+        "complete": str(_completes(batch, attempt)).lower(),
     }
+    if attempt.carried:
+        facts[CARRIED_DELETES] = str(attempt.rows_carried)
     if batch.earlier:
         facts["earlier-sequence-numbers"] = ",".join(map(str, batch.earlier))
     if None not in sums:
@@ -464,12 +544,19 @@ def _replace(table: IcebergTable, batch: CommitBatch, attempt: _Attempt, now: Ca
         branch=batch.branch,
         inputs=sorted(attempt.inputs),
         outputs=attempt.outputs,
+        added_deletes=attempt.added_deletes,
         written=frozenset().union(*(g.written for g in groups)),
         dangling=[d.path for d in attempt.dangling],
         sequence=batch.pinned_sequence if attempt.late else None,
         facts={COMMIT_ID: attempt.commit_id, **{FACT_PREFIX + k: v for k, v in facts.items()}},
         in_time=lambda: until is None or now() <= until,
     )
+
+
+def _completes(batch: CommitBatch, attempt: _Attempt) -> bool:
+    """Whether nothing of the run is left to do with this commit. Deletes that were taken along are: no plan has judged
+    them."""
+    return bool(batch.last) and batch.last <= {g.group_id for g in attempt.groups} and not attempt.carried
 
 
 def _dangling(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from icepact.iceberg.commit.replace import HistoryCut, find_commit, may_still_land, was_taken_back
+from icepact.iceberg.commit.replace import CARRIED_DELETES, HistoryCut, find_commit, may_still_land, was_taken_back
 from icepact.iceberg.commit.run_files import referenced
 from icepact.iceberg.table.table import IcebergTable
 from icepact.model.run import Attempt, CommittedBatch, groups_of
@@ -63,6 +63,7 @@ def _by_id(table: IcebergTable, attempt: Attempt, branch: str) -> CommittedBatch
         parent_id=table.parent_of(snapshot_id),
         sequence_number=table.sequence_number_of(snapshot_id),
         groups=attempt.groups,
+        deletes_carried=int(table.fact(snapshot_id, CARRIED_DELETES) or 0),
     )
 
 

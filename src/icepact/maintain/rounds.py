@@ -17,6 +17,7 @@ from icepact.commit.proof import prove
 from icepact.commit.protocol import commit
 from icepact.economics.run_budget import RunBudget
 from icepact.execute.checkpoint import to_document
+from icepact.execute.late_deletes import LateDeletes
 from icepact.execute.rewriters.base import UnitResult
 from icepact.execute.units import (
     Executed,
@@ -57,7 +58,7 @@ COMMITTED_AFTER = 6 * 3600.0
 BROKEN = "(broken)"
 """Signature of the failure that records a commit with a wrong result: nobody touches the table before a person says
 `icepact unblock`."""
-_AGAIN = (Answer.REPLAN, Answer.ONLY_NEW_EQUALITY_DELETES, Answer.VANISHED)
+_AGAIN = (Answer.REPLAN, Answer.ONLY_NEW_EQUALITY_DELETES, Answer.NEW_POSITION_DELETES, Answer.VANISHED)
 _log = logging.getLogger("icepact")
 
 
@@ -86,6 +87,8 @@ class Run:
     landed: list[CommittedBatch] = field(default_factory=list)
     stale: set[str] = field(default_factory=set)
     """Outputs of units that had to be done again."""
+    carried: set[str] = field(default_factory=set)
+    """Files of deletes that were taken along, or should have been."""
     clean: bool = True
     """False if files may have been written that are not known by name."""
     attempt: Attempt | None = None
@@ -356,7 +359,8 @@ class Work:
         if not groups:
             return
         self._batches += 1
-        committed = commit(self._table, self._staging, self._batch(), groups, self)
+        carrier = LateDeletes(self._staging, self._plan, self._run.results, self._run.carried.add)
+        committed = commit(self._table, self._staging, self._batch(), groups, self, carrier)
         self._run.given_up |= committed.given_up
         for group in committed.groups & self._run.given_up.keys():  # it had landed already
             del self._run.given_up[group]
@@ -382,6 +386,7 @@ class Work:
         self._note_schema()  # an earlier commit of this round may have loaded the table anew
         self._note_taken_back()
         whole = run.plan.complete and not run.failed and not run.given_up and not run.not_begun
+        whole = whole and not any(landed.deletes_carried for landed in run.landed)
         return CommitBatch(
             run_id=run.run_id,
             number=f"{run.claim.epoch}.{self._batches}",

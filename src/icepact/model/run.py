@@ -78,6 +78,8 @@ class CommittedBatch:
     sequence_number: int
     groups: Sequence[str]
     delete_files_removed: int = 0
+    deletes_carried: int = 0
+    """Rows of its outputs that were deleted while these were written."""
 
 
 _BY_SNAPSHOT = PlainSerializer(lambda commits: [commit.snapshot_id for commit in commits], return_type=list[int])
@@ -122,6 +124,8 @@ class RunRecord(Document):
         """What its last snapshot tells as long as it has not expired; `None` if the run left something over, or nothing
         came of it."""
         if self.outcome is None or not self.outcome.complete or not self.landed:
+            return None
+        if any(landed.deletes_carried for landed in self.landed):  # no plan has judged these deletes yet
             return None
         return LastRun(
             layout=self.outcome.layout,

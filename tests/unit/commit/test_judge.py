@@ -93,13 +93,19 @@ def ask(inputs: list[InputAtPin], head: Head, pin: ReadPoint = PIN) -> Verdict:
         pytest.param(pinned(), at_head(OLD_EQ), Answer.REPLAN, id="an equality delete that is no news"),
         pytest.param(pinned(), at_head(LATER_EQ), Answer.ONLY_NEW_EQUALITY_DELETES, id="a new equality delete"),
         pytest.param(pinned(POS), at_head(POS, EQ, LATER_EQ), Answer.ONLY_NEW_EQUALITY_DELETES, id="several of them"),
-        pytest.param(pinned(), at_head(POS), Answer.REPLAN, id="a new position delete"),
-        pytest.param(pinned(), at_head(DV), Answer.REPLAN, id="a new vector"),
+        pytest.param(pinned(), at_head(POS), Answer.NEW_POSITION_DELETES, id="a new position delete"),
+        pytest.param(pinned(), at_head(DV), Answer.NEW_POSITION_DELETES, id="a new vector"),
         pytest.param(pinned(EQ), at_head(EQ, POS, LATER_EQ), Answer.REPLAN, id="both kinds: the worse wins"),
-        pytest.param(pinned(DV), at_head(MOVED_DV), Answer.REPLAN, id="another vector in the same Puffin file"),
-        pytest.param(pinned(EQ), at_head(POS), Answer.REPLAN, id="equality converted to position"),
-        pytest.param(pinned(POS), at_head(DV), Answer.REPLAN, id="position converted to a vector"),
+        pytest.param(
+            pinned(DV), at_head(MOVED_DV), Answer.NEW_POSITION_DELETES, id="another vector in the same Puffin file"
+        ),
+        pytest.param(pinned(EQ), at_head(POS), Answer.NEW_POSITION_DELETES, id="equality converted to position"),
+        pytest.param(pinned(POS), at_head(DV), Answer.NEW_POSITION_DELETES, id="position converted to a vector"),
         pytest.param(pinned(EQ), at_head(LATER_EQ), Answer.REPLAN, id="equality replaced by equality"),
+        pytest.param(pinned(EQ), at_head(EQ, POS), Answer.NEW_POSITION_DELETES, id="position beside equality"),
+        pytest.param(pinned(EQ, DV), at_head(EQ, MOVED_DV), Answer.REPLAN, id="a vector replaced beside equality"),
+        pytest.param(pinned(EQ, POS), at_head(POS), Answer.REPLAN, id="an equality delete is gone"),
+        pytest.param(pinned(DV), at_head(MOVED_DV, LATER_EQ), Answer.REPLAN, id="a vector replaced, and equality"),
         pytest.param(pinned(POS), at_head(), Answer.REPLAN, id="a delete is gone"),
         pytest.param(pinned(), at_head(lineage=0), Answer.REPLAN, id="row ids were given"),
         pytest.param(pinned(lineage=0), at_head(), Answer.REPLAN, id="row ids were taken"),
@@ -127,7 +133,8 @@ def test_answers(then: list[InputAtPin], now: Head, answer: Answer) -> None:
         (at_head(version=3), "the table went from format 2 to 3"),
         (at_head(lineage=0), "row lineage of a changed"),
         (at_head(LATER_EQ), "1 new equality deletes apply to a"),
-        (at_head(POS), "the deletes that apply to a changed"),
+        (at_head(POS), "the deletes that apply to a changed: 1 of positions are new"),
+        (at_head(POS, LATER_EQ), "the deletes that apply to a changed"),
     ],
 )
 def test_reasons(now: Head, reason: str) -> None:
@@ -145,7 +152,20 @@ def test_the_worst_input_decides() -> None:
     then = pinned_inputs([f._replace(deletes=()) for f in now], [])
     for order in (now, now[::-1]):
         verdict = ask(then, Head(order, live))
-        assert verdict == Verdict(answer=Answer.REPLAN, reason="the deletes that apply to b changed")
+        reason = "the deletes that apply to b changed: 1 of positions are new, and equality deletes of other inputs"
+        assert verdict == Verdict(answer=Answer.REPLAN, reason=reason)
+
+
+def test_new_positions_of_one_input_and_new_keys_of_another_are_planned_again() -> None:
+    """A commit that is bound to the head for one, and late for the other, would lose one of them."""
+    live = [POS, LATER_EQ]
+    for first, second in ((0, 1), (1, 0)):
+        files = [data_file("a", 10, deletes=(first,)), data_file("b", 10, deletes=(second,))]
+        assert ask(pinned(), Head(files, live)).answer is Answer.REPLAN
+
+
+def test_new_positions_after_a_rollback_are_planned_again() -> None:
+    assert ask(pinned(), at_head(POS), replace(PIN, in_history=False)).answer is Answer.REPLAN
 
 
 def test_a_pinned_input_does_not_depend_on_list_positions() -> None:

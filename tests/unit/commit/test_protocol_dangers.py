@@ -13,7 +13,7 @@ from icepact.commit.batches import ProvenGroup
 from icepact.commit.judge import Answer, InputAtPin, ReadPoint, Verdict
 from icepact.iceberg.commit import replace
 from icepact.iceberg.table.table import HeadView
-from icepact.maintain import cleanup, rounds
+from icepact.maintain import cleanup, rounds, runs
 from icepact.model.run import Claim, Owner, RunRecord
 from icepact.model.status import Status
 from icepact.record.sql import SqlStore
@@ -67,6 +67,7 @@ def one_group_falls_out(world: World) -> None:
     agent = world.start([one], [other])
     world.go(agent, "write")
     world.others.delete_row(other)
+    world.others.delete_equal(DAY1, 3)
     world.go(agent)
 
 
@@ -252,6 +253,57 @@ def asleep_before_the_commit(world: World) -> None:
     world.go(agent)
 
 
+def deleted_by_position(world: World) -> None:
+    """A row of an input is deleted while files are written; so is another one while the commit is on its way."""
+    file = world.others.append(DAY1, 1, 2, 3)
+    agent = world.start([file])
+    world.go(agent, "write")
+    world.others.delete_row(file)
+    world.go(agent, "send")
+    world.others.delete_row(file)
+    world.go(agent)
+
+
+def deleted_by_vector(world: World) -> None:
+    """The same on format version 3: the vector of the input is replaced each time."""
+    world.catalog.upgrade()
+    deleted_by_position(world)
+
+
+def deleted_by_position_and_by_key(world: World) -> None:
+    """A row of one input is deleted by its position, one of the other by its key."""
+    world.others.append(DAY1, 3)
+    one, other = world.others.append(DAY1, 1), world.others.append(DAY1, 7, 8)
+    agent = world.start([one, other])
+    world.go(agent, "write")
+    world.others.delete_row(other)
+    world.others.delete_equal(DAY1, 1)
+    world.go(agent)
+
+
+def killed_after_deletes_were_taken_along(world: World) -> None:
+    """The commit has landed when its process dies; the clean-up comes upon files that are not outputs."""
+    file = world.others.append(DAY1, 1, 2)
+    agent = world.start([file])
+    world.go(agent, "write")
+    world.others.delete_row(file)
+    world.go(agent, "answer", Luck.HUNG)
+    world.kill(agent)
+    world.wait(150)
+    world.go(world.clean_up())
+
+
+def deletes_vanish(world: World) -> None:
+    """Somebody removes what no snapshot refers to, when it has just been written."""
+    file = world.others.append(DAY1, 1, 2)
+    agent = world.start([file])
+    world.go(agent, "write")
+    world.others.delete_row(file)
+    world.go(agent, "carried")
+    world.catalog.remove_orphans(timedelta())
+    world.go(agent)
+
+
 def not_bound(patch: pytest.MonkeyPatch) -> None:
     """The commit is not bound to the head at which it was judged."""
     patch.setattr(replace._BoundToHead, "validate", lambda self, snapshots: True)
@@ -289,7 +341,8 @@ def left_to_iceberg(patch: pytest.MonkeyPatch) -> None:
     def judged(view: HeadView, groups: Sequence[ProvenGroup], pin: ReadPoint) -> list[tuple[ProvenGroup, Verdict]]:
         verdicts = REAL_JUDGE_GROUPS(view, groups, pin)
         late = Verdict(answer=Answer.ONLY_NEW_EQUALITY_DELETES)
-        return [(group, late if verdict.answer is Answer.REPLAN else verdict) for group, verdict in verdicts]
+        changed = Answer.REPLAN, Answer.NEW_POSITION_DELETES
+        return [(group, late if verdict.answer in changed else verdict) for group, verdict in verdicts]
 
     patch.setattr(protocol, "judge_groups", judged)
 
@@ -400,6 +453,45 @@ def whenever_it_may_be(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(replace._BoundToHead, "__init__", bound)
 
 
+def left_behind(patch: pytest.MonkeyPatch) -> None:
+    """Position deletes that came meanwhile are not taken along."""
+    patch.setattr(model_table.ModelLateDeletes, "carry", lambda self, group_id, changed: [])
+
+
+def taken_along_once(patch: pytest.MonkeyPatch) -> None:
+    """What was taken along for one head is committed at another."""
+    carry = model_table.ModelLateDeletes.carry
+
+    def once(self: Any, group_id: str, changed: Any) -> Any:
+        if not hasattr(self, "first"):
+            self.first = carry(self, group_id, changed)
+        return self.first
+
+    patch.setattr(model_table.ModelLateDeletes, "carry", once)
+
+
+def one_kind_is_enough(patch: pytest.MonkeyPatch) -> None:
+    """New position deletes of a group are looked at, new equality deletes are not."""
+    worst = judge._worst
+
+    def one_kind(verdicts: Any) -> Verdict:
+        known = list(verdicts)
+        mixed = next((v for v in known if v.answer is Answer.NEW_POSITION_DELETES), None)
+        return mixed or worst(known)
+
+    patch.setattr(judge, "_worst", one_kind)
+
+
+def only_outputs_are_referred_to(patch: pytest.MonkeyPatch) -> None:
+    """A clean-up asks only which data files the table refers to."""
+
+    def referenced(table: Any, run_id: str) -> frozenset[str]:
+        return frozenset(p for s in table.metadata.snapshots.values() for p in s.files if run_id in p)
+
+    for module in (cleanup, runs):
+        patch.setattr(module, "referenced", referenced)
+
+
 def forgotten_once_refused(patch: pytest.MonkeyPatch) -> None:
     """A commit that is not allowed counts as one that will never land."""
     patch.setattr(rounds.Work, "unanswered", rounds.Work.refused)
@@ -429,6 +521,13 @@ DANGERS: list[tuple[Unprotected, Danger]] = [
     (bound_whatever_ids, upgraded_and_rows_get_ids),
     (as_far_as_is_known, landed_and_expired),
     (whenever_it_may_be, asleep_before_the_commit),
+    (left_behind, deleted_by_position),
+    (left_behind, deleted_by_vector),
+    (taken_along_once, deleted_by_position),
+    (taken_along_once, deleted_by_vector),
+    (one_kind_is_enough, deleted_by_position_and_by_key),
+    (only_outputs_are_referred_to, killed_after_deletes_were_taken_along),
+    (not_looked_for, deletes_vanish),
     (forgotten_once_refused, on_its_way_and_not_allowed_any_more),
 ]
 HARM = r"lost|back|not on storage|another row id"
@@ -451,6 +550,19 @@ def test_a_danger_is_real(
     unprotected(monkeypatch)
     with pytest.raises(Violation, match=HARM):
         danger(world)
+
+
+@pytest.mark.parametrize("danger", [deleted_by_position, deleted_by_vector], ids=_name)
+def test_deletes_are_taken_along_in_the_first_round(world: World, danger: Danger) -> None:
+    """Nothing is written again, however often the head moves."""
+    danger(world)
+    [run] = world.runs()
+    assert run.status is Status.COMMITTED
+    head = world.others.head
+    assert head.facts["icepact.carried-deletes"] == "2"
+    assert [delete.path for delete in head.deletes.values()] == sorted(world.catalog.deletes)[-1:]
+    [output] = head.files
+    assert output.endswith("-00-0")  # of the first epoch and round
 
 
 def new_keys_all_the_time(world: World) -> Agent:

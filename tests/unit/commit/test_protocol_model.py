@@ -19,3 +19,4 @@ def test_no_order_of_events_hurts() -> None:
     SEEN.clear()
     search(EXAMPLES, first=FIRST)
     assert SEEN["landed strictly"] > SEEN["landed late"] > 0
+    assert SEEN["landed with deletes"] > 0

@@ -12,6 +12,8 @@ from icepact.iceberg.table.table import FACT_PREFIX, HeadView, IcebergTable
 from icepact.model.errors import CommitRefused, CommitUnknown, HeadMoved, IcepactError, StorageFull
 
 COMMIT_ID = f"{FACT_PREFIX}commit-id"
+CARRIED_DELETES = "carried-deletes"
+"""Without its prefix: rows of the outputs that the commit deletes, because they were deleted from the inputs."""
 
 
 class HistoryCut(Exception):
@@ -169,17 +171,19 @@ def replace_files(
     branch: str,
     inputs: list[str],
     outputs: Any,
+    added_deletes: Any,
     written: Collection[str],
     dangling: list[str],
     sequence: int | None,
     facts: dict[str, str],
     in_time: Callable[[], bool],
 ) -> int:
-    """One atomic commit: inputs and dangling delete files out, outputs in. Returns the new snapshot's id.
+    """One atomic commit: inputs and dangling delete files out, outputs and their deletes in. Returns the new snapshot's
+    id.
 
-    `rewrite` is Java's own, of this table, new; so are `outputs`, whose paths are `written`. `sequence` is the data
-    sequence number of the outputs; without it they are as new as the snapshot. Once `in_time` says no, nothing is
-    committed any more.
+    `rewrite` is Java's own, of this table, new; so are `outputs`, whose paths are `written`, and `added_deletes`.
+    `sequence` is the data sequence number of the outputs; without it they are as new as the snapshot. Once `in_time`
+    says no, nothing is committed any more.
 
     Raises HeadMoved if the table moved on and should be looked at again, CommitRefused if the catalog does not want it,
     CommitUnknown if nobody can tell. Whatever a catalog says, the commit may be in the table: look for it. StorageFull
@@ -196,7 +200,7 @@ def replace_files(
             view.tasks.with_paths(inputs).data_files(),
             _delete_files(java, view, dangling, inputs),
             outputs,
-            java.jvm.java.util.HashSet(),
+            added_deletes,
         )
         if sequence is not None:
             rewrite.dataSequenceNumber(sequence)

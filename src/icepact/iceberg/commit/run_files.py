@@ -114,8 +114,8 @@ def may_delete(table: IcebergTable) -> bool:
 
 
 def referenced(table: IcebergTable, run_id: str) -> frozenset[str]:
-    """Files of a run that any snapshot of any branch refers to."""
-    return referenced_paths(table, {"all_data_files": "file_path"}, [run_id])
+    """Files of a run that any snapshot of any branch refers to: data files, and deletes that were taken along."""
+    return referenced_paths(table, {"all_data_files": "file_path", "all_delete_files": "file_path"}, [run_id])
 
 
 @retry_reads

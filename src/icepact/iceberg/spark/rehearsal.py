@@ -83,6 +83,7 @@ def _replace(table: Any, snapshot_id: Any) -> None:
         branch="main",
         inputs=_PATHS,
         outputs=outputs,
+        added_deletes=table.java.jvm.java.util.HashSet(),
         written=[_NEW_PATH],
         dangling=[],
         sequence=None,

@@ -169,6 +169,14 @@ class Staging:
             files.addAll(described_files(java, self.table.table, plain))
         return files
 
+    def java_deletes(self, documents: Sequence[FileDocument]) -> Any:
+        """Java's own description of new delete files, as a set for a commit."""
+        java, specs = self.java, self.table.table.specs()
+        files = java.jvm.java.util.HashSet()
+        for document in documents:
+            files.add(java.iceberg.ContentFileParser.fromJson(java.mapper.readTree(json.dumps(document)), specs))
+        return files
+
     def _footer(self, stored: Any, file_format: str) -> dict[str, Any] | None:
         """The metrics in a file's footer, read by Iceberg's own reader from storage."""
         java = self.java
