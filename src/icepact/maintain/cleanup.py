@@ -347,7 +347,7 @@ def _left_of_expiry(table: IcebergTable, record: RunRecord, store: RunStore) -> 
         return {}
     left = left_of_expiry(table, written_down(store, record.run_id, EXPIRE))
     sizes = {file.path: file.size for files in left for file in files}
-    missing = missing_files(table, list(sizes))
+    missing = missing_files(table, list(sizes)) if sizes else frozenset[str]()
     return {path: size for path, size in sizes.items() if path not in missing}
 
 
