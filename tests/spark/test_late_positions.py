@@ -176,14 +176,32 @@ def test_a_delete_that_hits_no_input_costs_nothing(compactor: Compactor, spark: 
     assert len(delete_files(spark, name)) == 1
 
 
-def test_equality_beside_positions_is_planned_again(compactor: Compactor, spark: SparkSession, days: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "where", "taken"),
+    [
+        pytest.param(107, "00", 1, id="of different inputs"),
+        pytest.param(7, "01", 0, id="of one input, where a delete is replaced"),
+    ],
+)
+def test_equality_beside_positions(
+    compactor: Compactor, spark: SparkSession, days: str, key: int, where: str, taken: int
+) -> None:
+    """Outputs as old as the pin, for the new equality delete, with new deletes. What an equality delete hits is not
+    known, so that it cannot be told whether a delete that replaces another says all that rows were dropped for."""
     plan = compactor.plan(days, where="day = 1")
     spark.sql(f"DELETE FROM {days} WHERE id = 5")
-    equality_delete(spark, f"local.{days}", [{"id": 7}], columns=["id"], partition="day=1")
+    equality_delete(spark, f"local.{days}", [{"id": key}], columns=["id"], partition="day=1", metrics=True)
     append(spark, days, 400, 404)
+    left = (BEFORE | {400, 401, 402, 403}) - {5, key}
+    assert ids(spark, days) == left
     outcome = compactor.apply(plan)
     assert outcome.status is Status.COMMITTED
-    assert ids(spark, days) == (BEFORE | {400, 401, 402, 403}) - {5, 7}
+    assert ids(spark, days) == left
+    assert rounds(spark, days, outcome) == {where}
+    assert carried(compactor, days, outcome) == taken
+    nothing_left(compactor, spark, days, outcome)
+    assert compactor.compact(days, rewrite_all=True).status is Status.COMMITTED
+    assert ids(spark, days) == left
 
 
 def test_method_spark_makes_no_map_but_rows_may_have_ids(

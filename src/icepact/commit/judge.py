@@ -16,6 +16,7 @@ class Answer(StrEnum):
     CLEAN = "clean"
     ONLY_NEW_EQUALITY_DELETES = "late"
     NEW_POSITION_DELETES = "new position deletes"
+    NEW_DELETES_OF_BOTH_KINDS = "late, with new position deletes"
     REPLAN = "re-plan"
     VANISHED = "its new files vanished"
     SUPERSEDED = "superseded"
@@ -113,27 +114,23 @@ def _judge_deletes(then: InputAtPin, attached: Mapping[tuple[str, int | None], D
         return Verdict(answer=Answer.CLEAN)
     missing = then.deletes - attached.keys()
     news = [attached[key] for key in attached.keys() - then.deletes]
-    if pin.in_history and _only_positions(news, attached.values(), missing=bool(missing)):
-        reason = f"the deletes that apply to {then.path} changed: {len(news)} of positions are new"
-        return Verdict(answer=Answer.NEW_POSITION_DELETES, reason=reason)
-    if missing or any(d.kind is not DeleteKind.EQUALITY for d in news):
-        return Verdict(answer=Answer.REPLAN, reason=f"the deletes that apply to {then.path} changed")
-    why = _why_not_late(news, pin)
+    by_key = [d for d in news if d.kind is DeleteKind.EQUALITY]
+    by_position = [d for d in news if d.kind is not DeleteKind.EQUALITY]
+    changed = f"the deletes that apply to {then.path} changed"
+    if missing or by_position:
+        # Where a delete is missing, as a vector that was replaced by a larger one, positions must say all: then it can
+        # be found out whether every row that was deleted still is. What an equality delete hits nobody knows here.
+        positions_tell = not missing or all(d.kind is not DeleteKind.EQUALITY for d in attached.values())
+        if not (pin.in_history and by_position and positions_tell):
+            return Verdict(answer=Answer.REPLAN, reason=changed)
+    why = _why_not_late(by_key, pin) if by_key else None
     if why is not None:
         return Verdict(answer=Answer.REPLAN, reason=f"new equality deletes apply to {then.path}, and {why}")
-    return Verdict(
-        answer=Answer.ONLY_NEW_EQUALITY_DELETES, reason=f"{len(news)} new equality deletes apply to {then.path}"
-    )
-
-
-def _only_positions(news: Sequence[DeleteFile], attached: Iterable[DeleteFile], *, missing: bool) -> bool:
-    """Whether the rows that are deleted now are those that were, and what position deletes and vectors say.
-
-    Where a delete is missing, as a vector that was replaced by a larger one, it must be that they say all: then it can
-    be found out whether every row that was deleted still is. What an equality delete hits nobody knows here.
-    """
-    by_position = [d.kind is not DeleteKind.EQUALITY for d in (attached if missing else news)]
-    return bool(news) and all(by_position)
+    if not by_position:
+        reason = f"{len(by_key)} new equality deletes apply to {then.path}"
+        return Verdict(answer=Answer.ONLY_NEW_EQUALITY_DELETES, reason=reason)
+    reason = f"{changed}: {len(by_position)} of positions are new"
+    return Verdict(answer=Answer.NEW_DELETES_OF_BOTH_KINDS if by_key else Answer.NEW_POSITION_DELETES, reason=reason)
 
 
 def _why_not_late(news: Sequence[DeleteFile], pin: ReadPoint) -> str | None:
@@ -148,11 +145,19 @@ def _why_not_late(news: Sequence[DeleteFile], pin: ReadPoint) -> str | None:
 
 
 def _worst(verdicts: Iterable[Verdict]) -> Verdict:
-    order = (Answer.CLEAN, Answer.ONLY_NEW_EQUALITY_DELETES, Answer.NEW_POSITION_DELETES, Answer.REPLAN)
     known = list(verdicts)
-    answers = {verdict.answer for verdict in known}
-    worst = max(known, key=lambda verdict: order.index(verdict.answer), default=Verdict(answer=Answer.CLEAN))
-    if worst.answer is Answer.NEW_POSITION_DELETES and Answer.ONLY_NEW_EQUALITY_DELETES in answers:
-        # those need outputs as old as the pin: a commit that looked at one kind only would lose the other
-        return Verdict(answer=Answer.REPLAN, reason=f"{worst.reason}, and equality deletes of other inputs")
+    worst = max(known, key=lambda verdict: _ORDER.index(verdict.answer), default=Verdict(answer=Answer.CLEAN))
+    late = any(verdict.answer is Answer.ONLY_NEW_EQUALITY_DELETES for verdict in known)
+    if worst.answer is Answer.NEW_POSITION_DELETES and late:
+        return Verdict(answer=Answer.NEW_DELETES_OF_BOTH_KINDS, reason=worst.reason)
     return worst  # the first of equals
+
+
+_ORDER = (
+    Answer.CLEAN,
+    Answer.ONLY_NEW_EQUALITY_DELETES,
+    Answer.NEW_POSITION_DELETES,
+    Answer.NEW_DELETES_OF_BOTH_KINDS,
+    Answer.REPLAN,
+)
+"""From the best on."""

@@ -321,6 +321,9 @@ def _judge(table: IcebergTable, batch: CommitBatch, groups: Sequence[ProvenGroup
                 clean.append(group)
             case Answer.ONLY_NEW_EQUALITY_DELETES if not group.regroup:
                 late[group.group_id] = group, verdict
+            case Answer.NEW_DELETES_OF_BOTH_KINDS if not group.regroup:
+                attempt.carry.add(group.group_id)
+                late[group.group_id] = group, verdict
             case _:
                 attempt.given_up[group.group_id] = verdict
     if late:  # before the clean ones, whose inputs are old enough to keep late deletes alive
@@ -396,24 +399,24 @@ def _take_along(carrier: Carrier, staging: Staging, attempt: _Attempt) -> dict[s
     """Write the position deletes that inputs have gained as deletes of the outputs. Returns groups for which that
     cannot be done: they are planned again."""
     attempt.carried = []
+    carrying = {group.group_id: group for group in attempt.groups if group.group_id in attempt.carry}
     fallen: dict[str, str] = {}
-    for group in attempt.groups:
-        if group.group_id in attempt.carry:
-            try:
-                found = carrier.carry(group.group_id, _changed(group, attempt.view))
-            except Exception as error:
-                found = error_line(error)
-            if isinstance(found, str):
-                fallen[group.group_id] = found
-            else:
-                attempt.carried += found
+    for group_id, group in carrying.items():
+        try:
+            found = carrier.carry(group_id, _changed(group, attempt.view))
+        except Exception as error:
+            found = error_line(error)
+        if isinstance(found, str):
+            fallen[group_id] = found
+        else:
+            attempt.carried += found
     if attempt.carried and not attempt.removed:  # Iceberg wants it so
-        fallen |= dict.fromkeys(attempt.carry, "no delete file goes for those that would come")
+        fallen |= dict.fromkeys(carrying, "no delete file goes for those that would come")
     if not fallen:
         try:
             attempt.added_deletes = staging.java_deletes(attempt.carried)
         except Exception as error:
-            fallen |= dict.fromkeys(attempt.carry, f"Iceberg does not take what would say so: {error_line(error)}")
+            fallen |= dict.fromkeys(carrying, f"Iceberg does not take what would say so: {error_line(error)}")
     return {
         group_id: Verdict(answer=Answer.REPLAN, reason=f"new position deletes apply to its inputs, and {why}")
         for group_id, why in fallen.items()
@@ -447,7 +450,8 @@ def _vanished(table: IcebergTable, batch: CommitBatch, attempt: _Attempt) -> dic
     if lost:
         reason = f"{len(lost)} of the deletes that were taken along are not on storage any more, first {min(lost)}"
         verdict = Verdict(answer=Answer.VANISHED, reason=reason)
-        verdicts |= dict.fromkeys(attempt.carry - verdicts.keys(), verdict)
+        tried = {group.group_id for group in attempt.groups} & attempt.carry
+        verdicts |= dict.fromkeys(tried - verdicts.keys(), verdict)
     return verdicts
 
 

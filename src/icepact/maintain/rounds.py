@@ -58,7 +58,13 @@ COMMITTED_AFTER = 6 * 3600.0
 BROKEN = "(broken)"
 """Signature of the failure that records a commit with a wrong result: nobody touches the table before a person says
 `icepact unblock`."""
-_AGAIN = (Answer.REPLAN, Answer.ONLY_NEW_EQUALITY_DELETES, Answer.NEW_POSITION_DELETES, Answer.VANISHED)
+_AGAIN = (
+    Answer.REPLAN,
+    Answer.ONLY_NEW_EQUALITY_DELETES,
+    Answer.NEW_POSITION_DELETES,
+    Answer.NEW_DELETES_OF_BOTH_KINDS,
+    Answer.VANISHED,
+)
 _log = logging.getLogger("icepact")
 
 

@@ -95,7 +95,11 @@ def ask(inputs: list[InputAtPin], head: Head, pin: ReadPoint = PIN) -> Verdict:
         pytest.param(pinned(POS), at_head(POS, EQ, LATER_EQ), Answer.ONLY_NEW_EQUALITY_DELETES, id="several of them"),
         pytest.param(pinned(), at_head(POS), Answer.NEW_POSITION_DELETES, id="a new position delete"),
         pytest.param(pinned(), at_head(DV), Answer.NEW_POSITION_DELETES, id="a new vector"),
-        pytest.param(pinned(EQ), at_head(EQ, POS, LATER_EQ), Answer.REPLAN, id="both kinds: the worse wins"),
+        pytest.param(
+            pinned(EQ), at_head(EQ, POS, LATER_EQ), Answer.NEW_DELETES_OF_BOTH_KINDS, id="equality and position"
+        ),
+        pytest.param(pinned(), at_head(POS, OLD_EQ), Answer.REPLAN, id="position, and equality that is no news"),
+        pytest.param(pinned(), at_head(DV, DROPPED_EQ), Answer.REPLAN, id="a vector, and a key that is not held"),
         pytest.param(
             pinned(DV), at_head(MOVED_DV), Answer.NEW_POSITION_DELETES, id="another vector in the same Puffin file"
         ),
@@ -134,7 +138,7 @@ def test_answers(then: list[InputAtPin], now: Head, answer: Answer) -> None:
         (at_head(lineage=0), "row lineage of a changed"),
         (at_head(LATER_EQ), "1 new equality deletes apply to a"),
         (at_head(POS), "the deletes that apply to a changed: 1 of positions are new"),
-        (at_head(POS, LATER_EQ), "the deletes that apply to a changed"),
+        (at_head(POS, LATER_EQ), "the deletes that apply to a changed: 1 of positions are new"),
     ],
 )
 def test_reasons(now: Head, reason: str) -> None:
@@ -152,16 +156,16 @@ def test_the_worst_input_decides() -> None:
     then = pinned_inputs([f._replace(deletes=()) for f in now], [])
     for order in (now, now[::-1]):
         verdict = ask(then, Head(order, live))
-        reason = "the deletes that apply to b changed: 1 of positions are new, and equality deletes of other inputs"
-        assert verdict == Verdict(answer=Answer.REPLAN, reason=reason)
+        reason = "the deletes that apply to b changed: 1 of positions are new"
+        assert verdict == Verdict(answer=Answer.NEW_DELETES_OF_BOTH_KINDS, reason=reason)
 
 
-def test_new_positions_of_one_input_and_new_keys_of_another_are_planned_again() -> None:
-    """A commit that is bound to the head for one, and late for the other, would lose one of them."""
+def test_new_positions_of_one_input_and_new_keys_of_another() -> None:
+    """A commit that is strict for the one, or takes nothing along for the other, would bring rows back."""
     live = [POS, LATER_EQ]
     for first, second in ((0, 1), (1, 0)):
         files = [data_file("a", 10, deletes=(first,)), data_file("b", 10, deletes=(second,))]
-        assert ask(pinned(), Head(files, live)).answer is Answer.REPLAN
+        assert ask(pinned(), Head(files, live)).answer is Answer.NEW_DELETES_OF_BOTH_KINDS
 
 
 def test_new_positions_after_a_rollback_are_planned_again() -> None:

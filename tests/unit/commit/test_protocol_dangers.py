@@ -341,7 +341,7 @@ def left_to_iceberg(patch: pytest.MonkeyPatch) -> None:
     def judged(view: HeadView, groups: Sequence[ProvenGroup], pin: ReadPoint) -> list[tuple[ProvenGroup, Verdict]]:
         verdicts = REAL_JUDGE_GROUPS(view, groups, pin)
         late = Verdict(answer=Answer.ONLY_NEW_EQUALITY_DELETES)
-        changed = Answer.REPLAN, Answer.NEW_POSITION_DELETES
+        changed = Answer.REPLAN, Answer.NEW_POSITION_DELETES, Answer.NEW_DELETES_OF_BOTH_KINDS
         return [(group, late if verdict.answer in changed else verdict) for group, verdict in verdicts]
 
     patch.setattr(protocol, "judge_groups", judged)
@@ -472,12 +472,21 @@ def taken_along_once(patch: pytest.MonkeyPatch) -> None:
 
 def one_kind_is_enough(patch: pytest.MonkeyPatch) -> None:
     """New position deletes of a group are looked at, new equality deletes are not."""
+    _taken_for(patch, Answer.NEW_POSITION_DELETES)
+
+
+def the_other_kind_is_enough(patch: pytest.MonkeyPatch) -> None:
+    """New equality deletes of a group are looked at, new position deletes are not."""
+    _taken_for(patch, Answer.ONLY_NEW_EQUALITY_DELETES)
+
+
+def _taken_for(patch: pytest.MonkeyPatch, answer: Answer) -> None:
     worst = judge._worst
 
     def one_kind(verdicts: Any) -> Verdict:
-        known = list(verdicts)
-        mixed = next((v for v in known if v.answer is Answer.NEW_POSITION_DELETES), None)
-        return mixed or worst(known)
+        verdict = worst(verdicts)
+        both = verdict.answer is Answer.NEW_DELETES_OF_BOTH_KINDS
+        return dataclasses.replace(verdict, answer=answer) if both else verdict
 
     patch.setattr(judge, "_worst", one_kind)
 
@@ -526,6 +535,8 @@ DANGERS: list[tuple[Unprotected, Danger]] = [
     (taken_along_once, deleted_by_position),
     (taken_along_once, deleted_by_vector),
     (one_kind_is_enough, deleted_by_position_and_by_key),
+    (the_other_kind_is_enough, deleted_by_position_and_by_key),
+    (left_behind, deleted_by_position_and_by_key),
     (only_outputs_are_referred_to, killed_after_deletes_were_taken_along),
     (not_looked_for, deletes_vanish),
     (forgotten_once_refused, on_its_way_and_not_allowed_any_more),
@@ -563,6 +574,16 @@ def test_deletes_are_taken_along_in_the_first_round(world: World, danger: Danger
     assert [delete.path for delete in head.deletes.values()] == sorted(world.catalog.deletes)[-1:]
     [output] = head.files
     assert output.endswith("-00-0")  # of the first epoch and round
+
+
+def test_deletes_of_both_kinds_are_taken_along_in_the_first_round(world: World) -> None:
+    """By the outputs' number, and by new deletes."""
+    deleted_by_position_and_by_key(world)
+    head = world.others.head
+    assert head.facts["icepact.carried-deletes"] == "1"
+    assert sorted(delete.kind for delete in head.deletes.values()) == ["equality", "position"]
+    [output] = [path for path in head.files if path.startswith(model_table.FOLDERS)]
+    assert output.endswith("-00-0")
 
 
 def new_keys_all_the_time(world: World) -> Agent:
