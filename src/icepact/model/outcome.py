@@ -108,6 +108,8 @@ class Outcome(Document):
     methods: Mapping[str, int]
     """Groups by method."""
     groups: tuple[GroupOutcome, ...]
+    deletes_carried: int = 0
+    """Rows of the new files that the commits delete: they were deleted while these files were written."""
     snapshots: tuple[int, ...] = ()
     """All snapshots that were committed, in order."""
     effort: Annotated[Effort, Flat(seconds="work_seconds")] = NO_EFFORT
