@@ -82,6 +82,6 @@ def recall(document: Mapping[str, Any], staging: Staging) -> UnitResult | None:
 def _row_map(text: str | None) -> RowMap | None:
     """The row map of a unit; `None` if an earlier version made none, or another one made it."""
     if text is not None:
-        with suppress(ValueError):
+        with suppress(ValueError, LookupError, TypeError):  # of another version, or damaged
             return RowMap.from_bytes(base64.b64decode(text))
     return None

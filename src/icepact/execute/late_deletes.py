@@ -1,8 +1,8 @@
 """Deletes that reached inputs while they were rewritten, written anew as deletes of the outputs.
 
-The row maps of the units say where each row is now; no row is read. Where a method makes none, the ids of rows tell, if
-they have any: only these are read. What cannot be told for certain is not taken along:
-the group is planned again then.
+The row maps of the units say where each row is now; no row is read. What cannot be told for certain is not taken along:
+the group is planned again then. Where a method makes no map, ids of rows do not tell instead: an updated row has the id
+of the one that it replaced, and that one is deleted by position.
 """
 
 from collections import defaultdict
@@ -12,13 +12,12 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
 from itertools import count
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from icepact.execute.assemble.row_ids import IdentifiedFile, locate_by_id
-from icepact.execute.assemble.row_map import Located, locate
+from icepact.execute.assemble.row_map import locate
 from icepact.execute.assemble.task import fetch
 from icepact.execute.deletes.bitmaps import decode_positions
 from icepact.execute.deletes.cache import DeleteCache
@@ -30,17 +29,16 @@ from icepact.execute.units import unit_ids
 from icepact.iceberg.table.staging import FileDocument, Staging, has_plain_partition
 from icepact.iceberg.table.write_context import write_context
 from icepact.model.errors import IcepactError
-from icepact.model.files import DataFile, DeleteFile
+from icepact.model.files import DeleteFile
 from icepact.model.plan import Plan, RewriteFiles, Unit
-from icepact.model.rewrite import WrittenFile
 from icepact.model.row_map import RowMap
 
 MOST_BYTES, MOST_ROWS = 128 * 1024**2, 20_000_000
 """Of deletes that are read for one group: with more, the group is planned again, and its tasks read them."""
 _AT_ONCE = 8
 """Inputs whose deletes are read at the same time."""
-_VECTORS_FROM = _IDS_FROM = 3
-"""Format version in which positions are deleted by vectors, and in which rows have ids."""
+_VECTORS_FROM = 3
+"""Format version in which positions are deleted by vectors."""
 _Changed: TypeAlias = Mapping[str, tuple[Sequence[DeleteFile], bool]]
 """By the path of an input: the deletes that apply to it now, and whether some that did do not any more."""
 
@@ -69,7 +67,7 @@ class LateDeletes:
         try:
             storage = self._storage()
             _check_size(changed)
-            found = self._located(step, changed, storage)
+            found = self._located(step, changed, _positions(changed, storage))
             return self._written(step, found, storage)
         except _NotCarried as error:
             return str(error)
@@ -83,35 +81,32 @@ class LateDeletes:
             raise _NotCarried(reason)
         return storage_for(facts.io, facts.credentials)
 
-    def _located(self, step: RewriteFiles, changed: _Changed, storage: Storage) -> dict[str, NDArray[np.int64]]:
+    def _located(
+        self, step: RewriteFiles, changed: _Changed, deleted: Mapping[str, NDArray[np.int64]]
+    ) -> dict[str, NDArray[np.int64]]:
         """Positions that are to be deleted, by output."""
-        deleted = _positions(changed, storage)
         found: dict[str, list[NDArray[np.int64]]] = defaultdict(list)
         for unit_id, unit in zip(unit_ids(step), step.units, strict=True):
             result = self._results[unit_id]
             for number, file in enumerate(unit.files):
                 if file.path not in changed:
                     continue
-                rows = self._rows_of(result, unit, number, storage)
-                located = rows.locate(deleted[file.path])
-                if changed[file.path][1] and len(located.dropped) != rows.dropped():
+                row_map = self._map_of(result, unit)
+                located = locate(row_map, number, deleted[file.path])
+                if changed[file.path][1] and len(located.dropped) != _dropped(row_map, number):
                     raise _NotCarried(f"rows of {file.path} that were deleted are not any more")
                 for output, positions in located.moved.items():
                     found[result.files[output].path].append(positions)
         return {path: np.sort(np.concatenate(parts)) for path, parts in found.items()}
 
-    def _rows_of(self, result: UnitResult, unit: Unit, number: int, storage: Storage) -> "_Rows":
-        """Who knows where the rows of an input are: the row map of its unit, or, if there is none, their ids."""
-        if result.row_map is not None:
-            inputs, outputs = tuple(file.rows for file in unit.files), tuple(file.rows for file in result.files)
-            if (result.row_map.inputs, result.row_map.outputs) != (inputs, outputs):
-                raise _NotCarried("what tells where rows are is of other files")
-            return _Mapped(result.row_map, number)
-        if self._plan.format_version < _IDS_FROM:
+    def _map_of(self, result: UnitResult, unit: Unit) -> RowMap:
+        """The row map of a unit, if it is one of these files."""
+        if result.row_map is None:
             raise _NotCarried(f"method {result.method} does not tell where rows are")
-        if unit.files[number].rows > MOST_ROWS:
-            raise _NotCarried(f"method {result.method} does not tell where rows are, and their ids are too many")
-        return _Identified(unit.files[number], result.files, storage)
+        inputs, outputs = tuple(file.rows for file in unit.files), tuple(file.rows for file in result.files)
+        if (result.row_map.inputs, result.row_map.outputs) != (inputs, outputs):
+            raise _NotCarried("what tells where rows are is of other files")
+        return result.row_map
 
     def _written(
         self, step: RewriteFiles, found: Mapping[str, NDArray[np.int64]], storage: Storage
@@ -166,42 +161,7 @@ def _positions(changed: _Changed, storage: Storage) -> dict[str, NDArray[np.int6
         return dict(zip(changed, found, strict=True))
 
 
-class _Rows(Protocol):
-    """Where the rows of one input are."""
-
-    def locate(self, positions: NDArray[np.int64]) -> Located:
-        """Where some of them are."""
-
-    def dropped(self) -> int:
-        """How many are in no output."""
-
-
-class _Mapped(NamedTuple):
-    """By the row map of the unit."""
-
-    row_map: RowMap
-    number: int
-    """Of the input."""
-
-    def locate(self, positions: NDArray[np.int64]) -> Located:
-        return locate(self.row_map, self.number, positions)
-
-    def dropped(self) -> int:
-        bitmap = self.row_map.dropped.get(self.number)
-        return 0 if bitmap is None else len(decode_positions(bitmap))
-
-
-class _Identified(NamedTuple):
-    """By the ids of rows, which are read for it."""
-
-    file: DataFile
-    outputs: Sequence[WrittenFile]
-    storage: Storage
-
-    def locate(self, positions: NDArray[np.int64]) -> Located:
-        file = IdentifiedFile(self.file.path, self.file.size, self.file.rows, self.file.first_row_id)
-        outputs = [IdentifiedFile(one.path, one.size, one.rows, None) for one in self.outputs]
-        return locate_by_id(file, positions, outputs, self.storage)
-
-    def dropped(self) -> int:
-        return len(self.locate(np.arange(self.file.rows)).dropped)
+def _dropped(row_map: RowMap, number: int) -> int:
+    """How many rows of an input are in no output."""
+    bitmap = row_map.dropped.get(number)
+    return 0 if bitmap is None else len(decode_positions(bitmap))

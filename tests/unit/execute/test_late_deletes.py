@@ -129,10 +129,9 @@ def fetched(delete: DeleteFile) -> bytes:
     late=st.lists(POSITIONS, min_size=3, max_size=3),
     version=st.sampled_from([2, 3]),
     most=st.sampled_from([1500, 2**40]),
-    row_map=st.booleans(),
 )
 def test_readers_see_of_the_outputs_what_they_would_see_of_the_inputs(
-    before: list[frozenset[int]], late: list[frozenset[int]], version: int, most: int, row_map: bool
+    before: list[frozenset[int]], late: list[frozenset[int]], version: int, most: int
 ) -> None:
     """Vectors are replaced by larger ones, files of position deletes come beside those of before."""
     with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +145,7 @@ def test_readers_see_of_the_outputs_what_they_would_see_of_the_inputs(
                 now = case.deletes_of(number, then | new if vector else new, "late")
                 applying = now if vector else [*case.deletes[number], *now]
                 changed[str(case.paths[number])] = HeadDeletes(applying, replaced=vector and bool(then))
-        found = case.carry(changed, row_map=row_map or version < 3)
+        found = case.carry(changed)
         assert not isinstance(found, str), found
         assert case.seen(found) == sorted(left)
         assert sorted({document["file-path"] for document in found}) == sorted(case.files_heard)
@@ -154,12 +153,11 @@ def test_readers_see_of_the_outputs_what_they_would_see_of_the_inputs(
 
 
 @pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("row_map", [True, False])
-def test_a_row_that_is_not_deleted_any_more_is_not_lost(tmp_path: Path, version: int, row_map: bool) -> None:
+def test_a_row_that_is_not_deleted_any_more_is_not_lost(tmp_path: Path, version: int) -> None:
     """Somebody replaced a delete by one that says less: outputs lack the row."""
     case = Case(tmp_path, version, [frozenset({1, 2})])
     now = case.deletes_of(0, frozenset({2, 3}), "late")
-    why = case.carry({str(case.paths[0]): HeadDeletes(now, replaced=True)}, row_map=row_map or version < 3)
+    why = case.carry({str(case.paths[0]): HeadDeletes(now, replaced=True)})
     assert why == f"rows of {case.paths[0]} that were deleted are not any more"
     assert case.files_heard == []
 
@@ -189,21 +187,12 @@ def test_two_vectors_of_one_file_are_refused(tmp_path: Path) -> None:
     assert "has 2 deletion vectors" in why
 
 
-@pytest.mark.parametrize(
-    ("version", "of_a_file", "message"),
-    [
-        (2, {}, "method spark does not tell where rows are"),
-        (3, {"first_row_id": None}, "rows without an id"),
-        (3, {"rows": late_deletes.MOST_ROWS + 1}, "their ids are too many"),
-    ],
-)
-def test_where_nothing_tells_where_rows_are(
-    tmp_path: Path, version: int, of_a_file: dict[str, Any], message: str
-) -> None:
+@pytest.mark.parametrize("version", [2, 3])
+def test_where_nothing_tells_where_rows_are(tmp_path: Path, version: int) -> None:
     case = Case(tmp_path, version, [frozenset()])
     now = case.deletes_of(0, frozenset({2}), "late")
-    why = case.carry({str(case.paths[0]): HeadDeletes(now, replaced=False)}, row_map=False, **of_a_file)
-    assert message in why
+    why = case.carry({str(case.paths[0]): HeadDeletes(now, replaced=False)}, row_map=False)
+    assert why == "method spark does not tell where rows are"
 
 
 def test_a_map_of_other_files_is_not_believed(tmp_path: Path) -> None:
