@@ -1,11 +1,14 @@
 """One Spark session and one warehouse for all tests here; every test has its own namespace."""
 
 import itertools
+from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
+from tests.support.java import items, java_array, jvm
 
 _numbers = itertools.count(1)
 
@@ -23,8 +26,15 @@ def spark(compactor: Compactor) -> SparkSession:
 
 
 @pytest.fixture
-def namespace(spark: SparkSession) -> str:
-    """A namespace nobody else uses."""
+def namespace(spark: SparkSession) -> Iterator[str]:
+    """A namespace nobody else uses. Its tables are forgotten in the end: who asks a catalog for all of its tables, as
+    the removal of orphans does, would load those of hundreds of tests."""
     name = f"ns{next(_numbers)}"
     spark.sql(f"CREATE NAMESPACE {name}")
-    return name
+    yield name
+    with suppress(Exception):  # whatever a test has made of it
+        java = jvm(spark)
+        catalog = java.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, "local")
+        levels = java_array(spark, java.lang.String, [name])
+        for table in items(catalog.listTables(java.org.apache.iceberg.catalog.Namespace.of(levels))):
+            catalog.dropTable(table, False)

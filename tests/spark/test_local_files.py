@@ -10,6 +10,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from icepact.iceberg.spark.local_files import use_own_local_files
 from tests.support.java import jvm
 
 
@@ -18,6 +19,8 @@ def files(spark: SparkSession) -> object:
     """What everybody in this Java writes local files with."""
     java = jvm(spark)
     conf = spark._jsparkSession.sparkContext().hadoopConfiguration()
+    # whoever closes a file system of Hadoop's, as catalogs in folders do, closes that of everybody
+    use_own_local_files(spark.sparkContext._gateway, conf)
     return java.org.apache.hadoop.fs.FileSystem.get(java.java.net.URI("file:///"), conf)
 
 

@@ -226,7 +226,7 @@ def orphans_step(exclude: Sequence[str]) -> PlanChore:
             older_than=before(now, age),
             exclude=exclude,
             runs=open_runs(context.store, table, catalog=catalog.recorded_as),
-            neighbours=lambda: catalog.neighbours(but=table.name),
+            neighbours=lambda: catalog.neighbours(but=table.name, seen_lately=True),
             uploads=lambda folder: unfinished_uploads(table, folder, before=before(now, age)),
         )
 

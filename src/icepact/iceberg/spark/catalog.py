@@ -1,6 +1,7 @@
 """One catalog in one Spark session: loads its tables, and lists them."""
 
 import re
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -31,6 +32,9 @@ from icepact.policy.config import Catalog
 _SETTINGS = ("type", "uri", "warehouse", "catalog-impl")
 _LOADED_AT_ONCE = 8
 """Tables that are loaded at the same time."""
+_SEEN_LATELY = 60.0
+"""Seconds for which a plan believes where a table is; whoever deletes asks."""
+_NOBODY = 0.0, None
 _NO_TABLE = {"NoSuchTableException", "NoSuchNamespaceException"}
 _METADATA = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]*:)?/[^\s'\"]*)/metadata/[^\s'\"/]*\.metadata\.json")
 """The address of a file of metadata, as errors name it; the folder of its table comes first."""
@@ -55,6 +59,8 @@ class SparkCatalog:
         self.catalog = catalog
         self.recorded_as = recorded_as or catalog
         self.java = Java(session.sparkContext._gateway, session._jsparkSession)
+        self._neighbours: dict[str, tuple[float, Neighbour]] = {}
+        """Where tables were, and when that was seen."""
 
     @classmethod
     def open(
@@ -168,12 +174,18 @@ class SparkCatalog:
         except JavaError as error:
             raise self._failed(error, f"the tables of catalog {self.catalog!r} cannot be listed") from None
 
-    def neighbours(self, *, but: str) -> dict[str, Neighbour]:
-        """Every other table of the catalog, by name."""
-        names = [name for name in self.tables() if name != but]
+    def neighbours(self, *, but: str, seen_lately: bool = False) -> dict[str, Neighbour]:
+        """Every other table of the catalog, by name. With `seen_lately`, for plans, those that were seen a moment ago
+        are not loaded again: of a round over many tables, each asks for all others."""
+        names, now = [name for name in self.tables() if name != but], time.monotonic()
+        age = _SEEN_LATELY if seen_lately else 0.0
+        known = {name: seen for name, seen in self._neighbours.items() if now - seen[0] < age}
+        new = [name for name in names if name not in known]
         with ThreadPoolExecutor(_LOADED_AT_ONCE) as threads:
-            found = zip(names, threads.map(self._neighbour, names), strict=True)
-            return {name: neighbour for name, neighbour in found if neighbour is not None}
+            found = dict(zip(new, threads.map(self._neighbour, new), strict=True))
+        loaded = {name: one for name, one in found.items() if one is not None}
+        self._neighbours = known | {name: (now, one) for name, one in loaded.items() if not one.error}
+        return {name: one for name in names if (one := loaded.get(name) or known.get(name, _NOBODY)[1]) is not None}
 
     def _neighbour(self, name: str) -> Neighbour | None:
         """Where a table is; `None` if it is gone by now, or is none."""
