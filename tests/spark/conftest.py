@@ -27,14 +27,15 @@ def spark(compactor: Compactor) -> SparkSession:
 
 @pytest.fixture
 def namespace(spark: SparkSession) -> Iterator[str]:
-    """A namespace nobody else uses. Its tables are forgotten in the end: who asks a catalog for all of its tables, as
-    the removal of orphans does, would load those of hundreds of tests."""
+    """A namespace nobody else uses. It is forgotten in the end, with its tables: who asks a catalog for all of them, as
+    the removal of orphans does, would go through those of hundreds of tests."""
     name = f"ns{next(_numbers)}"
     spark.sql(f"CREATE NAMESPACE {name}")
     yield name
     with suppress(Exception):  # whatever a test has made of it
         java = jvm(spark)
         catalog = java.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, "local")
-        levels = java_array(spark, java.lang.String, [name])
-        for table in items(catalog.listTables(java.org.apache.iceberg.catalog.Namespace.of(levels))):
+        namespace = java.org.apache.iceberg.catalog.Namespace.of(java_array(spark, java.lang.String, [name]))
+        for table in items(catalog.listTables(namespace)):
             catalog.dropTable(table, False)
+        catalog.dropNamespace(namespace)

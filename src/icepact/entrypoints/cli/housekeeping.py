@@ -9,7 +9,6 @@ import typer
 from icepact.entrypoints.cli.asking import DELETES, MAINTAINS, REWRITES, Yes, ask
 from icepact.entrypoints.cli.session import Session, exit_with, one_table
 from icepact.entrypoints.outputs import file_to_write
-from icepact.model.policy import OPERATIONS
 
 if TYPE_CHECKING:
     from icepact.model.outcome import Outcome
@@ -242,6 +241,7 @@ def maintain(
     yes: Yes = False,
 ) -> None:
     """Do everything that the policy of a table names, where it is due."""
+    from icepact.model.policy import OPERATIONS
     from icepact.policy.options import options
 
     session: Session = context.obj
