@@ -3,7 +3,10 @@
     IcepactError
     ├── BadInput                 refused at the door: nothing was started
     │   ├── TableNotFound
+    │   ├── JobNotFound
+    │   ├── Conflict             as things are, it cannot be done: a job has ended, a key stands for another request
     │   ├── Unsupported          the table or runtime is one we will not touch
+    │   ├── StoreUnusable        the record store cannot be reached, read or written
     │   └── SetupMissing         Java, jars or a package is missing; the message says what to do
     ├── CatalogUnusable          the catalog as a whole cannot be opened
     ├── TemporaryError           trying again can help
@@ -14,6 +17,7 @@
     │   ├── CommitRefused        the commit certainly did not land
     │   ├── StorageFull          storage takes nothing more: the commit never got as far as the catalog
     │   ├── RunLost              another process has taken the run over: this one must stop
+    │   ├── JobLost              another worker has taken the job over: what this one says is not listened to
     │   ├── Cancelled            somebody asked the run to stop
     │   └── CommitBroken         the commit landed and is wrong: rolled back if possible, nothing deleted
     ├── CommitUnknown            nobody knows whether the commit landed: nothing may be deleted
@@ -39,8 +43,20 @@ class TableNotFound(BadInput):
     """There is no such table."""
 
 
+class JobNotFound(BadInput):
+    """There is no such job."""
+
+
+class Conflict(BadInput):
+    """As things are, this cannot be done."""
+
+
 class Unsupported(BadInput):
     """icepact does not work on this table or with this runtime."""
+
+
+class StoreUnusable(BadInput):
+    """The record store cannot be used."""
 
 
 class SetupMissing(BadInput):
@@ -81,6 +97,10 @@ class StorageFull(PermanentError):
 
 class RunLost(PermanentError):
     """Another process has taken the run over."""
+
+
+class JobLost(PermanentError):
+    """Another worker has taken the job over."""
 
 
 class Cancelled(PermanentError):

@@ -18,10 +18,10 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
-from icepact.model.errors import FULL, BadInput, is_full
+from icepact.model.errors import FULL, BadInput, StoreUnusable, is_full
 from icepact.record.tables import METADATA
 
-SCHEMA_VERSION = "0005"
+SCHEMA_VERSION = "0006"
 """The newest migration; a test holds it against the folder."""
 _ONLY_READING = "icepact_only_reading"
 _MAX_NAMES = 500
@@ -206,7 +206,7 @@ class Database:
                 hint = f"free some space on the disk of {self._file.parent}: `icepact cleanup --yes`"
             if isinstance(error, ImportError):
                 hint = "pip install 'icepact[postgres]'"
-            raise BadInput(f"the run history {where} cannot be used ({why}): {hint}") from None
+            raise StoreUnusable(f"the run history {where} cannot be used ({why}): {hint}") from None
 
 
 def _has_no_room(folder: Path) -> bool:

@@ -16,6 +16,8 @@ from icepact.model.outcome import Outcome
 from icepact.model.run import Attempt, Checkpoint, Claim, CommittedBatch, Failure, Lease, Owner, RunRecord
 from icepact.model.status import TRANSITIONS, Status
 from icepact.record.database import batches, insert_if_absent, utc_now
+from icepact.record.documents import known, owner_document, owner_of
+from icepact.record.sql_jobs import SqlJobs
 from icepact.record.sql_stats import SqlStats
 from icepact.record.tables import CHECKPOINTS, FAILURES, LEASES, RUNS
 
@@ -29,7 +31,7 @@ _SAME = ("run_id", "catalog", "branch", "started_at", "uuid", "epoch", "folder")
 _log = logging.getLogger("icepact")
 
 
-class SqlStore(SqlStats):
+class SqlStore(SqlJobs, SqlStats):
     """Runs in a database; what is missing there is made on the first write."""
 
     @classmethod
@@ -52,7 +54,7 @@ class SqlStore(SqlStats):
                     **{name: getattr(record, name) for name in _SAME},
                     table_name=record.table,
                     status=record.status.value,
-                    owner=_document(record.owner),
+                    owner=owner_document(record.owner),
                     plan=zlib.compress(plan, 1) if plan else None,
                 )
             )
@@ -64,7 +66,7 @@ class SqlStore(SqlStats):
         with self._writing() as connection:
             self._compare(connection, record)
             before = replace(claim, epoch=record.epoch)
-            self._change(connection, before, to, {"owner": _document(owner), "epoch": claim.epoch})
+            self._change(connection, before, to, {"owner": owner_document(owner), "epoch": claim.epoch})
         return claim
 
     def move(
@@ -132,7 +134,7 @@ class SqlStore(SqlStats):
             raise RunLost(
                 f"there is no run {claim.run_id}"
                 if row is None
-                else f"run {claim.run_id} is {row[0]} by now, in the hands of {_owner(row[1])}: it cannot become {to}"
+                else f"run {claim.run_id} is {row[0]} by now, in the hands of {owner_of(row[1])}: it cannot become {to}"
             )
 
     def run(self, run_id: str) -> RunRecord | None:
@@ -255,7 +257,7 @@ class SqlStore(SqlStats):
                 since=now,
                 expires_at=now + timedelta(seconds=seconds),
             )
-            values = {**asdict(lease), "owner": _document(owner), "held": True}
+            values = {**asdict(lease), "owner": owner_document(owner), "held": True}
             connection.execute(update(LEASES).where(LEASES.c.key == key).values(values))
         return lease
 
@@ -305,10 +307,6 @@ class SqlStore(SqlStats):
 # -- values ---------------------------------------------------------------------------------------
 
 
-def _document(value: Owner | None) -> str | None:
-    return None if value is None else json.dumps(asdict(value))
-
-
 def _attempts_document(attempts: Sequence[Attempt]) -> str | None:
     return json.dumps([asdict(attempt) for attempt in attempts], default=_stamp) if attempts else None
 
@@ -318,17 +316,13 @@ def _stamp(value: object) -> str:
     return value.astimezone(UTC).isoformat()
 
 
-def _owner(document: str | None) -> Owner | None:
-    return _known(Owner, json.loads(document)) if document else None
-
-
 def _attempts(row: Mapping[Any, Any]) -> tuple[Attempt, ...]:
     """All attempts of a run. Older versions recorded one at most, not in a list, and made by the owner."""
     document = json.loads(row["attempt"]) if row["attempt"] else []
     if isinstance(document, list):
         return tuple(map(_attempt, document))
     ended = row["status"] == Status.UNKNOWN.value
-    return (replace(_attempt(document), maker=_owner(row["owner"]), ended=ended),)
+    return (replace(_attempt(document), maker=owner_of(row["owner"]), ended=ended),)
 
 
 def _attempt(document: Mapping[str, Any]) -> Attempt:
@@ -337,22 +331,17 @@ def _attempt(document: Mapping[str, Any]) -> Attempt:
         if values.get(name):
             values[name] = datetime.fromisoformat(values[name])
     if values.get("maker"):
-        values["maker"] = _known(Owner, values["maker"])
-    attempt: Attempt = _known(Attempt, values)
+        values["maker"] = known(Owner, values["maker"])
+    attempt: Attempt = known(Attempt, values)
     return attempt
 
 
 def _all_landed(document: str) -> tuple[CommittedBatch, ...]:
-    return tuple(_known(CommittedBatch, batch) for batch in json.loads(document))
-
-
-def _known(kind: type[Any], document: Mapping[str, Any]) -> Any:
-    """A value from a document, without fields that a newer version may have added to it."""
-    return kind(**{name: document[name] for name in kind.__slots__ if name in document})
+    return tuple(known(CommittedBatch, batch) for batch in json.loads(document))
 
 
 def _lease(row: Mapping[Any, Any]) -> Lease:
-    owner = _owner(row["owner"])
+    owner = owner_of(row["owner"])
     assert owner is not None
     return Lease(**{**{name: row[name] for name in Lease.__slots__}, "owner": owner})
 
@@ -374,7 +363,7 @@ def _record(row: Mapping[Any, Any]) -> RunRecord:
         table=row["table_name"],
         status=Status(row["status"]),
         outcome=_outcome(row),
-        owner=_owner(row["owner"]),
+        owner=owner_of(row["owner"]),
         attempts=_attempts(row),
         landed=_all_landed(row["landed"]),
         cancel_asked=bool(row["cancel_asked"]),

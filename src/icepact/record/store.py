@@ -1,9 +1,10 @@
 """The interfaces of a record store, one for each job. One behaviour suite in the tests runs over all stores."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
+from icepact.model.job import Job, JobClaim, JobProgress, JobStatus, Operation, Queue, QueueSize
 from icepact.model.outcome import Outcome
 from icepact.model.run import Attempt, Checkpoint, Claim, CommittedBatch, Failure, Lease, Owner, RunRecord
 from icepact.model.status import Status
@@ -147,9 +148,107 @@ class ClockStore(Protocol):
         """Since when what runs teach about a table counts; `None` if that was never forgotten."""
 
 
+class JobStore(Protocol):
+    """Store of jobs: those that wait for a worker, those that a worker holds, and how they ended.
+
+    What is next, and what becomes of a job, is decided by whoever asks; the store sees to it that one worker holds a
+    job and one job a table.
+    """
+
+    def now(self) -> datetime:
+        """The time, by a clock that is the same for all who share the store."""
+
+    def submit_job(self, job: Job, plan: bytes = b"") -> Job:
+        """Put a job into the queue, with the saved plan that it is to apply if there is one. If its tenant has used its
+        idempotency key before, the answer is the job of then; Conflict if that was asked to do something else."""
+
+    def take_job(
+        self, catalog: str, worker: Owner, *, seconds: float, choose: Callable[[Queue], str | None]
+    ) -> Job | None:
+        """Have the next job chosen among those that are due, and take it for so long; `None` if none is chosen."""
+
+    def renew_job(
+        self, claim: JobClaim, *, seconds: float, progress: JobProgress | None = None, run_id: str | None = None
+    ) -> Job | None:
+        """Go on holding a job, and record how far it has come, and its run if there is a new one. Returns the job
+        without its result; `None` if somebody else has it by now."""
+
+    def end_job(
+        self,
+        claim: JobClaim,
+        status: JobStatus,
+        *,
+        result: Mapping[str, Any] | None = None,
+        error: str | None = None,
+        error_type: str | None = None,
+        failed: bool = False,
+    ) -> None:
+        """Record how a job ended, and count a failure if it was one; JobLost if somebody else has it by now."""
+
+    def return_job(
+        self,
+        claim: JobClaim,
+        *,
+        due_at: datetime,
+        error: str | None = None,
+        error_type: str | None = None,
+        failed: bool = False,
+        begin_anew: bool = True,
+    ) -> None:
+        """Put a job back into the queue; JobLost if somebody else has it by now. Unless it is to begin anew, whoever
+        takes it next is told of the run that was begun."""
+
+    def take_back_job(
+        self,
+        seen: Job,
+        status: JobStatus,
+        *,
+        due_at: datetime | None = None,
+        error: str | None = None,
+        failed: bool = False,
+    ) -> bool:
+        """Take a job from a worker that is taken for dead: back into the queue, or to an end. False if the worker was
+        heard of meanwhile, or if somebody else was faster."""
+
+    def job(self, job_id: str) -> Job | None:
+        """One job, with its result; `None` if there is none of that id."""
+
+    def job_plan(self, job_id: str) -> bytes:
+        """The saved plan that a job applies; empty if it applies none."""
+
+    def jobs(
+        self,
+        *,
+        catalog: str,
+        tenant: str | None = None,
+        table: str | None = None,
+        operation: Operation | None = None,
+        statuses: Collection[JobStatus] = (),
+        before: str | None = None,
+        limit: int = 100,
+        results: bool = False,
+    ) -> Sequence[Job]:
+        """The newest jobs on a catalog, newest first; only those with smaller ids than `before`, and without results if
+        nobody needs them. No `statuses` means all."""
+
+    def queue_sizes(self, catalog: str) -> Sequence[QueueSize]:
+        """How many jobs of each tenant wait and run, those that are not due yet included."""
+
+    def ask_to_cancel_job(self, job_id: str) -> Job | None:
+        """Cancel a job that waits, or ask whoever holds it to stop; returns it as it is then. `None` if there is none;
+        Conflict if it has ended."""
+
+    def resume_job(self, job_id: str) -> Job | None:
+        """Put a job that failed or was cancelled back into the queue, its failures forgotten; returns it as it is then.
+        `None` if there is none; Conflict if it did not end so."""
+
+    def forget_jobs(self, *, before: datetime) -> int:
+        """Drop jobs that ended before a moment; returns how many."""
+
+
 class RunsAndLeases(RunStore, LeaseStore, Protocol):
     """Runs, and who holds the tables that they work on: who knows both, knows whether a run is alive."""
 
 
-class RecordStore(RunsAndLeases, FailureStore, StatsStore, ClockStore, Protocol):
+class RecordStore(RunsAndLeases, FailureStore, StatsStore, ClockStore, JobStore, Protocol):
     """All that is on record, in one store."""

@@ -16,6 +16,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     false,
+    text,
 )
 from sqlalchemy.engine import Dialect
 
@@ -123,3 +124,59 @@ LAST_COMPACTED = Table(
     Column("at", UtcTimestamp, nullable=False),
 )
 """When partition groups, whose names are in `place`, were last compacted, by tier."""
+
+_RUNNING_ON_A_TABLE = text("status = 'running' AND holds_table")
+JOBS = Table(
+    "jobs",
+    METADATA,
+    Column("job_id", Text, primary_key=True),
+    Column("catalog", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("table_name", Text),
+    Column("holds_table", Boolean, nullable=False),
+    Column("operation", Text, nullable=False),
+    Column("request", Text, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("submitted_at", UtcTimestamp, nullable=False),
+    Column("due_at", UtcTimestamp, nullable=False),
+    Column("deadline", UtcTimestamp),
+    Column("most_failures", Integer, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("started_at", UtcTimestamp),
+    Column("finished_at", UtcTimestamp),
+    Column("worker", Text),
+    Column("token", Integer, nullable=False),
+    Column("expires_at", UtcTimestamp),
+    Column("cancel_asked", Boolean, nullable=False),
+    Column("progress", Text, nullable=False),
+    Column("run_id", Text),
+    Column("result", Text),
+    Column("error", Text),
+    Column("error_type", Text),
+    Column("idempotency_key", Text),
+    Column("fingerprint", Text, nullable=False),
+    Column("plan", LargeBinary),
+    Index("jobs_by_status", "catalog", "status", "due_at"),
+    Index("jobs_by_table", "catalog", "table_name", "operation", "job_id"),
+    Index("jobs_by_key", "catalog", "tenant", "idempotency_key", unique=True),
+    Index(
+        "one_job_holds_a_table",
+        "catalog",
+        "table_name",
+        unique=True,
+        sqlite_where=_RUNNING_ON_A_TABLE,
+        postgresql_where=_RUNNING_ON_A_TABLE,
+    ),
+)
+"""Jobs; `plan` is the saved plan that one applies, if it does."""
+
+TURNS = Table(
+    "turns",
+    METADATA,
+    Column("catalog", Text, primary_key=True),
+    Column("tenant", Text, primary_key=True),
+    Column("taken_at", UtcTimestamp),
+)
+"""When a job of each tenant was last taken. Whoever takes one locks these rows: one worker at a time."""

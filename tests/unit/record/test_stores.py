@@ -25,50 +25,8 @@ from icepact.record.sql import SqlStore
 from icepact.record.store import RecordStore
 from icepact.record.tables import METADATA
 from tests.support.records import NOON, run_outcome, run_record
-from tests.support.servers.fixtures import postgres, servers_folder  # noqa: F401
 from tests.support.servers.postgres import Postgres, fresh_database
-
-STORES = ("memory", "sqlite", "postgres")
-
-
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.now = NOON
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def passes(self, seconds: float) -> None:
-        """Time goes by."""
-        self.now += timedelta(seconds=seconds)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    """It is noon."""
-    return Clock()
-
-
-@pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> RecordStore:
-    """Every store, empty."""
-    return made(request.param, request, tmp_path, clock)
-
-
-def made(kind: str, request: pytest.FixtureRequest, folder: Path, clock: Clock) -> RecordStore:
-    """A new store; it is closed after the test."""
-    match kind:
-        case "memory":
-            store = SqlStore.in_memory(clock=clock)
-        case "sqlite":
-            store = SqlStore.in_file(folder / "not" / "there" / "yet" / "icepact.db", clock=clock)
-        case _:
-            server: Postgres = request.getfixturevalue("postgres")
-            store = SqlStore(fresh_database(server), clock=clock)
-    request.addfinalizer(store.close)
-    return store
+from tests.support.stores import Clock, made
 
 
 def ids(store: RecordStore, **asked: Any) -> list[str]:
