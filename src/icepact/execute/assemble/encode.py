@@ -5,18 +5,22 @@ survive in a dictionary page.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from icepact.execute.assemble.ascending import ascends
 from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.messages import WriteSettings
 from icepact.execute.assemble.nans import count_nans
 from icepact.execute.assemble.target import Target
-from icepact.execute.parquet.input import Input, Pieces
+from icepact.execute.assemble.texts import in_use, text_chunk, worth_a_dictionary
+from icepact.execute.parquet.assembler import ChunkToWrite
+from icepact.execute.parquet.dictionary_chunk import PageForm
+from icepact.execute.parquet.input import Input, Pick, Pieces
 from icepact.execute.parquet.layout import BYTE_ARRAY, FIXED
 from icepact.execute.parquet.schema import Logical, same_levels
 
@@ -26,10 +30,6 @@ _BYTES_OF_VALUE = 512
 """A page is ended between batches only: small pages need small batches, in case values are large."""
 _UNANNOTATED: frozenset[Logical] = frozenset({("uuid",), ("decimal",)})
 """Types written without an annotation: the physical type says enough, and the footer is written by us."""
-_ROWS_PER_CHECK = 8192
-"""Rows that are read between two checks whether all values of a dictionary are in use."""
-_LARGEST_OF_ROWS = 0.6
-"""A dictionary with more entries per row than this saves nothing."""
 
 
 def column_name(field_id: int) -> str:
@@ -65,15 +65,55 @@ class Encoder:
                 path: writing.level if leaf.physical in (BYTE_ARRAY, FIXED) else writing.level_of_numbers
                 for path, leaf in kinds
             }
+        self._texts = dict(self._text_columns())
 
-    def encode(self, table: pa.Table, dictionaries: frozenset[str], encodings: Mapping[str, str]) -> Input:
-        """One row group. `dictionaries` and `encodings` say how the sources encoded their columns, by path."""
+    def _text_columns(self) -> Iterator[tuple[str, tuple[int, PageForm]]]:
+        """Columns of texts that are not nested and get no bloom filter, by name: leaf, and how pages are made of it."""
+        writing = self._writing
+        for number, (path, leaf) in enumerate(zip(self.paths, self.target.leaves, strict=True)):
+            if len(leaf.levels) == 1 and leaf.physical == BYTE_ARRAY and leaf.field_id not in writing.blooms:
+                form = PageForm(
+                    optional=not leaf.never_null,
+                    codec=writing.codec,
+                    level=writing.level,
+                    most_rows=writing.page_rows,
+                    most_bytes=writing.page_bytes,
+                )
+                yield path, (number, form)
+
+    def encode(
+        self, table: pa.Table, leaves: Sequence[int], dictionaries: frozenset[str], encodings: Mapping[str, str]
+    ) -> dict[int, ChunkToWrite]:
+        """Chunks of columns by leaf of the target; they make up these leaves.
+
+        `dictionaries` and `encodings` say how the sources encoded their columns, by path.
+        """
+        chunks: dict[int, ChunkToWrite] = {}
+        rest: list[str] = []
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            leaf, form = self._texts.get(name, (0, None))
+            made = None if form is None else text_chunk(column, form, self._writing.dictionary_bytes)
+            if made is None:
+                rest.append(name)
+            else:
+                chunks[leaf] = made
+        if rest:
+            encoded = self._by_arrow(table.select(rest), dictionaries, encodings)
+            others = [leaf for leaf in leaves if leaf not in chunks]
+            self.check(encoded, others, table.num_rows)
+            chunks |= {leaf: Pick(encoded, 0, n) for n, leaf in enumerate(others)}
+        return chunks
+
+    def _by_arrow(self, table: pa.Table, dictionaries: frozenset[str], encodings: Mapping[str, str]) -> Input:
+        """Columns as pyarrow writes them."""
         columns, fields, in_dictionary = [], [], set(dictionaries)
         for name, column in zip(table.column_names, _pruned(table).columns, strict=True):
             field = self.schema.field(name)
             if not pa.types.is_dictionary(column.type):
                 columns.append(column)
                 fields.append(field)
+                if name in in_dictionary and self._writing.codec != "uncompressed" and ascends(column):
+                    in_dictionary.discard(name)
             elif self._keeps_dictionary(column):
                 in_dictionary.add(name)
                 columns.append(column)
@@ -93,11 +133,7 @@ class Encoder:
 
     def _keeps_dictionary(self, column: pa.ChunkedArray) -> bool:
         dictionary = column.chunk(0).dictionary if column.num_chunks else None
-        if dictionary is None:
-            return False
-        return dictionary.nbytes <= self._writing.dictionary_bytes and len(dictionary) <= max(
-            1, _LARGEST_OF_ROWS * len(column)
-        )
+        return dictionary is not None and worth_a_dictionary(dictionary, len(column), self._writing.dictionary_bytes)
 
     def write(self, table: pa.Table, dictionaries: frozenset[str], encodings: Mapping[str, str]) -> Input:
         """One row group of columns that are a part of the target, or all of it."""
@@ -174,11 +210,9 @@ def _pruned_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _pruned_chunk(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
     indices = chunk.indices
     valid = indices.drop_null().to_numpy() if indices.null_count else indices.to_numpy()
-    used = np.zeros(len(chunk.dictionary), dtype=bool)
-    for at in range(0, len(valid), _ROWS_PER_CHECK):
-        used[valid[at : at + _ROWS_PER_CHECK]] = True
-        if used.all():
-            return chunk
+    used = in_use(valid, len(chunk.dictionary))
+    if used.all():
+        return chunk
     new_indices = np.cumsum(used, dtype=np.int32) - 1
     mask = indices.is_null().to_numpy(zero_copy_only=False) if indices.null_count else None
     filled = indices.fill_null(0).to_numpy() if indices.null_count else valid

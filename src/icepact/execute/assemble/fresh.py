@@ -8,7 +8,7 @@ from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.lanes import Lanes
 from icepact.execute.assemble.memory import batches, column_size, most_decoded
 from icepact.execute.assemble.messages import MOST_ROWS
-from icepact.execute.parquet.input import Pick
+from icepact.execute.parquet.assembler import ChunkToWrite
 
 
 def fits(view: InputView, group: int, columns: Iterable[int]) -> bool:
@@ -28,17 +28,17 @@ class FreshChunks:
         self._decoders: dict[frozenset[int], Decoder] = {}
         """Decoders of the file that was read last, by the columns that they read."""
 
-    def chunks(self, view: InputView, group: int, columns: frozenset[int]) -> dict[int, Pick]:
+    def chunks(self, view: InputView, group: int, columns: frozenset[int]) -> dict[int, ChunkToWrite]:
         """Chunks of these columns, all rows of a row group, by leaf of the target."""
         rows = view.input.footer.row_groups[group].rows
         forms = Forms(self._lanes.encoder)
         forms.remember(view, group)
-        chunks: dict[int, Pick] = {}
+        chunks: dict[int, ChunkToWrite] = {}
         limit = most_decoded(view.context.writing)
         for some in batches(sorted(columns), lambda column: column_size(view, group, column), limit):
             leaves = [n for n, top in enumerate(self._target.top_of_leaf) if top in some]
             [table] = self._decoder(view, frozenset(some)).rows(group, None, rows)
-            chunks |= self._lanes.picks(self._lanes.begin(table, forms, leaves))
+            chunks |= self._lanes.chunks(self._lanes.begin(table, forms, leaves))
         return chunks
 
     def _decoder(self, view: InputView, columns: frozenset[int]) -> Decoder:

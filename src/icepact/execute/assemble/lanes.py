@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from icepact.execute.assemble.encode import Encoder
 from icepact.execute.assemble.forms import Form, Forms
-from icepact.execute.parquet.input import Input, Pick
+from icepact.execute.parquet.assembler import ChunkToWrite
 
 _SHARES_PER_LANE = 4
 """A row group is cut into so many shares for each lane, if it has the columns: lanes end at about the same time."""
@@ -23,9 +23,8 @@ _LEAST_SHARE = 256 * 1024
 class _Share(NamedTuple):
     """Some columns of a row group."""
 
-    leaves: Sequence[int]
-    """Indexes of the target's leaves."""
-    encoded: Future[Input]
+    encoded: Future[dict[int, ChunkToWrite]]
+    """Their chunks."""
     memory: int
     """Bytes of the columns, decoded: they are let go once they are encoded."""
 
@@ -33,7 +32,6 @@ class _Share(NamedTuple):
 class Encoding(NamedTuple):
     """Columns of a row group that are being encoded."""
 
-    rows: int
     shares: Sequence[_Share]
 
 
@@ -65,14 +63,14 @@ class Lanes:
         for columns in _shares(table, self.count):
             mine = [n for n in leaves if names[target.top_of_leaf[n]] in columns]
             some = table if len(columns) == table.num_columns else table.select(columns)
-            shares.append(_Share(mine, self._submit(some, forms.of(mine)), some.nbytes))
-        return Encoding(table.num_rows, shares)
+            shares.append(_Share(self._submit(some, mine, forms.of(mine)), some.nbytes))
+        return Encoding(shares)
 
-    def _submit(self, table: pa.Table, form: Form) -> Future[Input]:
+    def _submit(self, table: pa.Table, leaves: Sequence[int], form: Form) -> Future[dict[int, ChunkToWrite]]:
         if self._pool is not None:
-            return self._pool.submit(self.encoder.encode, table, *form)
-        done: Future[Input] = Future()
-        done.set_result(self.encoder.encode(table, *form))
+            return self._pool.submit(self.encoder.encode, table, leaves, *form)
+        done: Future[dict[int, ChunkToWrite]] = Future()
+        done.set_result(self.encoder.encode(table, leaves, *form))
         return done
 
     @staticmethod
@@ -82,14 +80,10 @@ class Lanes:
         while sum(memory for encoded, memory in left.items() if not encoded.done()) > most:
             wait([encoded for encoded in left if not encoded.done()], return_when=FIRST_COMPLETED)
 
-    def picks(self, encoding: Encoding) -> dict[int, Pick]:
+    @staticmethod
+    def chunks(encoding: Encoding) -> dict[int, ChunkToWrite]:
         """The chunks by leaf of the target, once they are there."""
-        chunks: dict[int, Pick] = {}
-        for leaves, future, _ in encoding.shares:
-            encoded = future.result()
-            self.encoder.check(encoded, leaves, encoding.rows)
-            chunks |= {leaf: Pick(encoded, 0, n) for n, leaf in enumerate(leaves)}
-        return chunks
+        return {leaf: chunk for share in encoding.shares for leaf, chunk in share.encoded.result().items()}
 
 
 def _shares(table: pa.Table, lanes: int) -> Iterator[list[str]]:

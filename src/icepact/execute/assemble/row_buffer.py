@@ -183,7 +183,7 @@ class RowBuffer:
             done = self._under_way.popleft()
             parts: dict[int, ChunkToWrite] = {**done.joined}
             if done.encoding is not None:
-                parts |= self._lanes.picks(done.encoding)
+                parts |= self._lanes.chunks(done.encoding)
             chunks = [parts[number] for number in range(len(self._target.leaves))]
             self._outputs.add(done.rows, chunks, done.sources)
         self._lanes.wait([one.encoding for one in self._under_way if one.encoding], _AHEAD * self._limit)

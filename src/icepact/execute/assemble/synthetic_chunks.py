@@ -11,19 +11,20 @@ from icepact.execute.assemble.encode import Encoder, column_name
 from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.target import LINEAGE_IDS, ROW_ID, arrow_type
+from icepact.execute.parquet.assembler import ChunkToWrite
 from icepact.execute.parquet.input import Input, Pick
 
 _MOST_ROWS = 64 * 1024**2
 _ROW_ID_ENCODING = {column_name(ROW_ID): "DELTA_BINARY_PACKED"}
 
 
-def picks(view: InputView, group: int, encoder: Encoder, fresh: Mapping[int, Pick]) -> list[Pick]:
+def picks(view: InputView, group: int, encoder: Encoder, fresh: Mapping[int, ChunkToWrite]) -> list[ChunkToWrite]:
     """A chunk for every leaf of the target: the file's own, or one that is made up; `fresh` ones stand as they are."""
     # for the lineage columns of the target, the file's own column if it can be copied
     own = {i: view.lineage_column(i, group) for i in LINEAGE_IDS} if view.context.lineage else {}
     synthetic = {n: None for n, f in enumerate(view.target.fields) if n in view.absent or own.get(f["id"], 0) is None}
     extra = _synthesized(view, group, list(synthetic), encoder) if synthetic else None
-    chunks: list[Pick] = []
+    chunks: list[ChunkToWrite] = []
     used = 0
     for number, (leaf, index) in enumerate(zip(view.target.leaves, view.leaf_of, strict=True)):
         if number in fresh:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from icepact.execute.parquet.dictionary_chunk import DictionaryChunk
 from icepact.execute.parquet.footer import MAGIC, Chunk, Footer, RowGroup, footer_bytes
 from icepact.execute.parquet.input import ByteSource, FileInMemory, MemorySource, Pick, Range
 from icepact.execute.parquet.joining import JoinedChunk
@@ -41,7 +42,7 @@ class ByteSink(Protocol):
         """Add a range of a source, of the kind that the sink's own storage opens."""
 
 
-ChunkToWrite: TypeAlias = Pick | JoinedChunk
+ChunkToWrite: TypeAlias = Pick | JoinedChunk | DictionaryChunk
 """A column chunk of the next row group."""
 
 

@@ -287,3 +287,10 @@ def _write_varint(out: bytearray, value: int) -> None:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
+
+
+def varint(value: int) -> bytes:
+    """A number of as many bytes as it takes, low bits first."""
+    out = bytearray()
+    _write_varint(out, value)
+    return bytes(out)

@@ -14,7 +14,7 @@ import pytest
 from icepact.execute.assemble.encode import Encoder
 from icepact.execute.assemble.lanes import Encoding, Lanes
 from icepact.execute.assemble.messages import InputFile
-from icepact.execute.parquet.input import Input
+from icepact.execute.parquet.assembler import ChunkToWrite
 from icepact.execute.rewriters.assemble import lanes_of
 from tests.support.kernel import Kernel, column, given, list_of, output, rows_of, stored, struct
 
@@ -81,7 +81,7 @@ def test_columns_are_encoded_at_the_same_time(tmp_path: Path, monkeypatch: pytes
     encode = Encoder.encode
     sizes: list[int] = []
 
-    def together(self: Encoder, table: pa.Table, *form: Any) -> Input:
+    def together(self: Encoder, table: pa.Table, *form: Any) -> dict[int, ChunkToWrite]:
         sizes.append(table.num_columns)
         if len(sizes) <= 2:
             meeting.wait()
@@ -99,7 +99,7 @@ def test_a_lane_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     encode = Encoder.encode
     begun: list[int] = []
 
-    def failing(self: Encoder, table: pa.Table, *form: Any) -> Input:
+    def failing(self: Encoder, table: pa.Table, *form: Any) -> dict[int, ChunkToWrite]:
         begun.append(table.num_columns)
         if len(begun) == 5:
             raise pa.ArrowInvalid("it does not want to")
@@ -128,7 +128,7 @@ def test_decoded_rows_under_way_are_bounded(tmp_path: Path, monkeypatch: pytest.
 
     encode = Encoder.encode
 
-    def slow(self: Encoder, table: pa.Table, *form: Any) -> Input:
+    def slow(self: Encoder, table: pa.Table, *form: Any) -> dict[int, ChunkToWrite]:
         begun.wait(timeout=0.02)
         return encode(self, table, *form)
 
