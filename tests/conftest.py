@@ -1,6 +1,8 @@
-"""For all tests: Java is frugal, waits are short, and property tests try the same examples each time."""
+"""For all tests: Java is frugal, Python keeps what it has compiled, waits are short, and property tests try the same
+examples each time."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from tests.support.frugal import JAVA_OPTIONS
 _GIVEN = os.environ.get("JDK_JAVA_OPTIONS", "")
 if JAVA_OPTIONS not in _GIVEN:  # workers of xdist have them from whoever started them
     os.environ["JDK_JAVA_OPTIONS"] = f"{JAVA_OPTIONS} {_GIVEN}".strip()
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as images have it: each process would compile all of it anew
 _SHARING = ("acceptance", "servers")
 """Folders of which one worker has all tests: one warehouse, one server of each kind."""
 _ALONE = ("test_docs", "test_wheel")
