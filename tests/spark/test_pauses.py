@@ -161,5 +161,6 @@ def finish(compactor: Compactor, spark: SparkSession, table: str) -> None:
     assert compactor.runs(table, open_only=True) == []
     assert compactor.application.store.lease(compactor.application.spark_catalog.table(table).uuid) is None
     before = seen(spark, table)
-    assert compactor.compact(table, rewrite_all=True).status is Status.COMMITTED
+    outcome = compactor.compact(table, rewrite_all=True)
+    assert outcome.status is Status.COMMITTED, [group.reason for group in outcome.groups]
     assert seen(spark, table) == before

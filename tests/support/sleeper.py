@@ -1,6 +1,9 @@
 """A process that compacts one table, or expires its snapshots, and falls asleep, or dies, at a step of the run.
 
 python -m tests.support.sleeper WAREHOUSE TABLE STEP SIGNAL OPERATION
+
+At a step Java does nothing, so whether it sleeps or dies, too, makes no difference: it is the Java of the tests, since
+one of its own would take longer to start than all the rest. `tests.chaos.driver` has its own, and takes it along.
 """
 
 import os
@@ -13,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 
 from icepact.housekeeping import expire
 from icepact.iceberg.commit.deletion import BulkDeletion
@@ -40,13 +45,36 @@ class Stopped:
             os.kill(os.getpid(), self._signal)
 
 
+@contextmanager
 def started(
     warehouse: Path, table: str, step: str, number: signal.Signals, operation: str = "compact"
-) -> "subprocess.Popen[str]":
-    """The process."""
+) -> Iterator["subprocess.Popen[str]"]:
+    """The process. It uses the Spark of this one through a gateway of its own, since Java calls back whoever has asked
+    the same gateway last."""
+    context = SparkContext._active_spark_context
+    assert context is not None
+    java: Any = context._jvm
+    gateway = java.org.apache.spark.api.python.Py4JServer(context._jsc.sc().conf())
+    gateway.start()
+    address = {"PYSPARK_GATEWAY_PORT": str(gateway.getListeningPort()), "PYSPARK_GATEWAY_SECRET": str(gateway.secret())}
     given = [str(warehouse), table, step, str(int(number)), operation]
     command = [sys.executable, "-m", "tests.support.sleeper", *given]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    try:
+        with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env={**os.environ, **address}) as process:
+            yield process
+    finally:
+        gateway.shutdown()
+
+
+def use_their_spark() -> None:
+    """The Spark of whoever has started this process."""
+    gateway = launch_gateway()
+    java: Any = gateway.jvm
+    running = java.org.apache.spark.SparkContext.getOrCreate()
+    conf = SparkConf(_jvm=java, _jconf=running.conf())
+    context = SparkContext(gateway=gateway, conf=conf, jsc=java.JavaSparkContext(running))
+    context.pythonExec = sys.executable
 
 
 @contextmanager
@@ -95,6 +123,7 @@ def with_more_steps(stopped: Stopped) -> None:
 
 def main(warehouse: str, table: str, step: str, number: str, operation: str) -> None:
     """Do it."""
+    use_their_spark()
     stopped, compactor = Stopped(step, signal.Signals(int(number))), short_compactor(warehouse=warehouse)
     if operation == "expire":
         with_more_steps(stopped)
