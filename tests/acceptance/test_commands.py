@@ -19,7 +19,7 @@ def without_clock(plan: dict[str, Any]) -> dict[str, Any]:
 def test_a_table_from_health_to_rollback(icepact: Run, shell: Run, warehouse: Path) -> None:
     there = ("--warehouse", str(warehouse))
 
-    health = icepact("health", "db.events", "--json", *there)
+    health = shell("health", "db.events", "--json", *there)
     assert (health.code, health.err) == (0, "")
     assert {k: health.json[k] for k in ("table", "data_files", "small_files", "rows", "delete_files")} == {
         "table": "db.events",
@@ -111,7 +111,7 @@ def test_a_person_is_asked_before_a_table_changes(warehouse: Path) -> None:
     assert len(Compactor(warehouse=warehouse).plan("db.asked").rewrites) == 2
 
 
-def test_a_catalog_of_pyiceberg_works_by_name(icepact: Run, tmp_path: Path) -> None:
+def test_a_catalog_of_pyiceberg_works_by_name(icepact: Run, shell: Run, tmp_path: Path) -> None:
     """What PyIceberg's own file calls `lake` is `--catalog lake` here."""
     (tmp_path / ".pyiceberg.yaml").write_text(
         f"catalog:\n  lake:\n    type: sql\n    uri: sqlite:///{tmp_path}/pyiceberg.db\n    warehouse: {tmp_path}/wh\n"
@@ -132,7 +132,7 @@ def test_a_catalog_of_pyiceberg_works_by_name(icepact: Run, tmp_path: Path) -> N
     (tmp_path / "wh").mkdir()
     env = {"PYICEBERG_HOME": str(tmp_path), "ICEPACT_STATE": str(tmp_path / "state")}
     assert icepact("-c", make, program="python", env=env).code == 0
-    done = icepact("compact", "db.t", "--catalog", "lake", "--json", env=env)
+    done = shell("compact", "db.t", "--catalog", "lake", "--json", env=env)
     assert (done.code, done.json["status"], done.json["files_before"], done.json["files_after"]) == (
         0,
         "committed",
@@ -140,7 +140,7 @@ def test_a_catalog_of_pyiceberg_works_by_name(icepact: Run, tmp_path: Path) -> N
         1,
     )
     assert icepact("-c", check, program="python", env=env).out == "1 True\n"
-    runs = icepact("runs", "--catalog", "lake", "--json", env=env).json["runs"]
+    runs = shell("runs", "--catalog", "lake", "--json", env=env).json["runs"]
     assert [run["table"] for run in runs] == ["db.t"]
 
 

@@ -50,7 +50,7 @@ def test_before_a_run_begins(warehouse: Path, moment: str) -> None:
     assert pressed(warehouse, moment) == UNCHANGED
 
 
-def test_the_first_press_cancels_a_run(icepact: Run, warehouse: Path) -> None:
+def test_the_first_press_cancels_a_run(warehouse: Path) -> None:
     told = pressed(warehouse, "written")
     [run] = Compactor(warehouse=warehouse).runs("db.events", limit=1)
     again = "`icepact compact db.events` begins anew"
@@ -59,7 +59,7 @@ def test_the_first_press_cancels_a_run(icepact: Run, warehouse: Path) -> None:
     assert not list((warehouse / "db").rglob(f"*{run.run_id}*/*.parquet"))
 
 
-def test_the_second_press_leaves_at_once_and_whoever_comes_next_finds_out(icepact: Run, warehouse: Path) -> None:
+def test_the_second_press_leaves_at_once_and_whoever_comes_next_finds_out(shell: Run, warehouse: Path) -> None:
     compactor = Compactor(warehouse=warehouse)
     before = seen(compactor.spark, "db.events")
     told = pressed(warehouse, "attempting", times=2)
@@ -70,7 +70,7 @@ def test_the_second_press_leaves_at_once_and_whoever_comes_next_finds_out(icepac
         r"finds out whether it landed\n",
         told,
     )
-    done = icepact("compact", "db.events", "--json", "--warehouse", str(warehouse))
+    done = shell("compact", "db.events", "--json", "--warehouse", str(warehouse))
     assert (done.code, done.err) == (
         0,
         f"resumed run {run.run_id}: committed; with options that it began with, not those of now: rewrite-all true\n",

@@ -1,14 +1,12 @@
 """A REST catalog behind a token that hands out the S3 keys: the client has the token and nothing else."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from icepact import Compactor
+from icepact.entrypoints.cli.main import _guarded
 from tests.support.compactors import short_compactor
 from tests.support.servers.proxy import Handing, Request, VendingCatalog
 from tests.support.servers.trial import configuration, try_out
@@ -70,18 +68,14 @@ def test_keys_that_the_store_refuses_are_not_repeated(
 
 
 @EITHER
-def test_a_wrong_token_is_one_clear_line(vending_catalog: VendingCatalog, tmp_path: Path) -> None:
+def test_a_wrong_token_is_one_clear_line(
+    vending_catalog: VendingCatalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     wrong = {**vending_catalog.properties, "token": "tok-that-nobody-gave-out"}
-    done = subprocess.run(
-        [str(Path(sys.executable).parent / "icepact"), "health", "db.t", "--config", "icepact.yaml"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=configuration(tmp_path, wrong).parent,
-        env={name: value for name, value in os.environ.items() if not name.startswith(("ICEPACT_", "PYICEBERG_"))},
-    )
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert "Not authorized" in done.stderr
-    assert "tok-that-nobody-gave-out" not in done.stderr
-    assert done.returncode == 2
+    code = _guarded(["--config", str(configuration(tmp_path, wrong)), "health", "db.t"])
+    answer = capsys.readouterr()
+    assert answer.out == ""
+    assert answer.err.count("\n") == 1, answer.err
+    assert "Not authorized" in answer.err
+    assert "tok-that-nobody-gave-out" not in answer.err
+    assert code == 2
