@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.cold_start import cold_health
+from bench.conversion import conversion
 from bench.encoding import encoding
 from bench.fleet import fleet
 from bench.housekeeping import housekeeping
@@ -52,7 +53,7 @@ BENCHMARKS = (
 )
 LISTED = [benchmark.name for benchmark in BENCHMARKS if benchmark.listed]
 REWRITE = "rewrite"
-LARGE = {"safety": safety, "starts": starts, "lanes": lanes}
+LARGE = {"safety": safety, "starts": starts, "lanes": lanes, "convert": conversion}
 """Benchmarks with tables of rewrite's."""
 DOCS = "docs"
 """Not a benchmark: only writes the pages from the results that are kept."""

@@ -85,14 +85,14 @@ def open_workshop(folder: Path, heap: str) -> Workshop:
 def _warm_up(workshop: Workshop, workload: Workload) -> None:
     """Both sides and the queries once on next to nothing, so that no side pays for loading classes."""
     pile = workload.tiny()
-    with _subject(workshop, workload, pile, scale=0.001) as subject:
+    with messy_subject(workshop, workload, pile, scale=0.001) as subject:
         for side in (Side.SPARK, Side.ICEPACT):
             _once(subject, side, workload.trials[0])
     workshop.forget(pile)
 
 
 def _measure(workshop: Workshop, workload: Workload, pile: Pile, wishes: Wishes) -> Measured:
-    with _subject(workshop, workload, pile, scale=wishes.scale) as subject:
+    with messy_subject(workshop, workload, pile, scale=wishes.scale) as subject:
         tuning = _tuned(subject, workload)
         measured = Measured(
             workload=workload.name,
@@ -117,7 +117,7 @@ def _measure(workshop: Workshop, workload: Workload, pile: Pile, wishes: Wishes)
 
 
 @contextmanager
-def _subject(workshop: Workshop, workload: Workload, pile: Pile, *, scale: float) -> Iterator[Subject]:
+def messy_subject(workshop: Workshop, workload: Workload, pile: Pile, *, scale: float) -> Iterator[Subject]:
     """A messy table of the workload; dropped at the end, unless an error ends everything, folder included."""
     table = workload.make(workshop, pile, scale)
     lineage = workload.version >= 3
@@ -157,14 +157,14 @@ def _once(subject: Subject, side: Side, tuning: Tuning) -> Run:
     """Time one side; then look at what it left, and put the table back."""
     match side:
         case Side.SPARK:
-            return _rewrite(subject, lambda: rewrite_by_spark(subject.workshop, subject.table, TARGET, tuning))
+            return timed(subject, lambda: rewrite_by_spark(subject.workshop, subject.table, TARGET, tuning))
         case Side.ICEPACT:
-            return _rewrite(subject, lambda: rewrite_by_icepact(subject.workshop.compactor, subject.table, TARGET))
+            return timed(subject, lambda: rewrite_by_icepact(subject.workshop.compactor, subject.table, TARGET))
         case Side.CP:
             return _copy(subject)
 
 
-def _rewrite(subject: Subject, work: Callable[[], Effort | None]) -> Run:
+def timed(subject: Subject, work: Callable[[], Effort | None]) -> Run:
     """A side that fails or changes the rows has no time that counts; the benchmark goes on without it."""
     watch = Watch(subject.workshop.spark)
     started = time.monotonic()

@@ -264,6 +264,12 @@ class Application:
 
         return self._keep_house(table, request, "orphans", orphans_step(exclude), how)
 
+    def deletes(self, table: str, request: Options, **how: Unpack["How"]) -> "Outcome":
+        """Convert deletes of a table to vectors or positions, and merge them; no data is rewritten."""
+        from icepact.maintain.housekeeping import deletes_step
+
+        return self._keep_house(table, request, "deletes", deletes_step, how)
+
     def manifests(self, table: str, request: Options, **how: Unpack["How"]) -> "Outcome":
         """Rewrite manifests of a table where it pays."""
         from icepact.maintain.housekeeping import manifests_step

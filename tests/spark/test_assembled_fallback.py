@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
-from icepact.execute.rewriters import assemble
+from icepact.execute.rewriters import writing
 from icepact.model.outcome import Outcome
 from icepact.model.status import Status
 from tests.support.checks import keeps_rows
@@ -163,7 +163,7 @@ def test_deletes_that_are_not_sent_along(
     compactor: Compactor, spark: SparkSession, namespace: str, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     """Beyond a limit, tasks read them by themselves: files, and vectors out of a Puffin file."""
-    monkeypatch.setattr(assemble, "INLINE_DELETES", 0)
+    monkeypatch.setattr(writing, "INLINE_DELETES", 0)
     properties = {**SEVERAL_ROW_GROUPS, "write.delete.granularity": "partition"}
     table = create(spark, f"{namespace}.t", "id bigint, word string", version=version, properties=properties)
     spark.range(0, 200, 1, 5).selectExpr(*ROWS).writeTo(table).append()

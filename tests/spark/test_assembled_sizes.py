@@ -14,7 +14,7 @@ from icepact.execute.assemble.messages import UnitWork
 from icepact.execute.parquet.input import Input, MemorySource
 from icepact.execute.parquet.layout import PLAIN, RLE_DICTIONARY
 from icepact.execute.rewriters import assemble as assemble_rewriter
-from icepact.execute.rewriters.assemble import _packed
+from icepact.execute.rewriters.job import packed as packed_evenly
 from tests.support.oracle import data_files
 from tests.support.tables import create
 from tests.support.ways import footer, maybe, rewritten
@@ -187,9 +187,9 @@ def test_a_single_unit_uses_the_cores_that_would_be_idle(
 
     def packed(works: Sequence[UnitWork], most: int) -> list[list[UnitWork]]:
         lanes.extend(work.lanes for work in works)
-        return _packed(works, most)
+        return packed_evenly(works, most)
 
-    monkeypatch.setattr(assemble_rewriter, "_packed", packed)
+    monkeypatch.setattr(assemble_rewriter, "packed", packed)
     table = table_of(spark, namespace)
     limits: list[dict[str, Any]] = [{}, {"parallelism": 1}]
     for options in limits:

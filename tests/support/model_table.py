@@ -369,6 +369,9 @@ class ModelTable:
         old = before.files.keys() if before else set[str]()
         return sorted(old - now.files.keys()), sorted(now.files.keys() - old)
 
+    def added_paths(self, snapshot_id: int) -> list[str]:
+        return self.changed_paths(snapshot_id)[1]
+
     def sequence_number_of(self, snapshot_id: int) -> int:
         return self._known(snapshot_id).number
 

@@ -695,7 +695,7 @@ def set_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
             **{"_referenced": model_table.referenced_manifests, **stand_ins("stored_files")},
             "_metadata": lambda table, stored, lost: [],  # of table metadata the model knows only the newest
         },
-        replace: {"ensure_callback_server_started": lambda _: None, "_delete_files": model_table.deletes_to_remove},
+        replace: {"ensure_callback_server_started": lambda _: None, "deletes_to_remove": model_table.deletes_to_remove},
         process: {"this_process": this_process, "has_ended": lambda pid, born: STAGE.world.born(pid) != born},
     }.items():
         for name, stand_in in names.items():

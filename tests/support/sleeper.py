@@ -1,4 +1,5 @@
-"""A process that compacts one table, or expires its snapshots, and falls asleep, or dies, at a step of the run.
+"""A process that compacts one table, converts its deletes or expires its snapshots, and falls asleep, or dies, at a
+step of the run.
 
 python -m tests.support.sleeper WAREHOUSE TABLE STEP SIGNAL OPERATION
 
@@ -128,6 +129,8 @@ def main(warehouse: str, table: str, step: str, number: str, operation: str) -> 
     if operation == "expire":
         with_more_steps(stopped)
         outcome = compactor.expire(table, progress=stopped)
+    elif operation == "deletes":
+        outcome = compactor.deletes(table, progress=stopped)
     else:
         outcome = compactor.compact(table, progress=stopped, **OPTIONS)
     print(outcome.status, outcome.error, flush=True)

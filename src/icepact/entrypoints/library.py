@@ -171,6 +171,19 @@ class Compactor:
         how: dict[str, Any] = {"dry_run": dry_run, "progress": progress}
         return self.application.statistics(table, request, columns=columns, **how)
 
+    def deletes(
+        self,
+        table: str,
+        *,
+        branch: str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> "Outcome":
+        """Convert equality deletes of a table to deletion vectors or positions, merge the position deletes of each data
+        file, and remove deletes that apply to nothing; no data is rewritten."""
+        how: dict[str, Any] = {"dry_run": dry_run, "progress": progress}
+        return self.application.deletes(table, self._request(branch=branch), **how)
+
     def manifests(self, table: str, *, dry_run: bool = False, progress: Progress | None = None) -> "Outcome":
         """Rewrite manifests of a table where it pays: many small ones, and those whose partitions are scattered."""
         how: dict[str, Any] = {"dry_run": dry_run, "progress": progress}

@@ -80,6 +80,9 @@ def _check(table: IcebergTable, landed: CommittedBatch) -> VerifyResult:
     if landed.snapshot_id == EXPIRED or not table.has_snapshot(landed.snapshot_id):
         return result(rows=None, same=None, reason="the snapshot has expired")
     removed, added = table.changed_paths(landed.snapshot_id)
+    if not removed and not added:  # data stayed, and its deletes became others
+        ids = [one for one in (landed.parent_id, landed.snapshot_id) if one is not None and table.has_snapshot(one)]
+        removed = added = sorted({path for one in ids for path in table.paths_with_deletes(one)})
     missing = missing_files(table, added)
     if missing:
         gone = f"{len(missing)} of its {len(added)} files are not on storage any more, first {min(missing)}"

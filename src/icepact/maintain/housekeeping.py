@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 
 from icepact.economics.steps import priced
 from icepact.execute.uploads import unfinished_uploads
+from icepact.housekeeping.deletes import plan_deletes
 from icepact.housekeeping.expire import plan_expire
 from icepact.housekeeping.manifests import plan_manifests
 from icepact.housekeeping.orphans import plan_orphans
@@ -239,6 +240,14 @@ def manifests_step(
     """Plan the rewriting of a table's manifests."""
     del context, allow_young  # nothing is deleted
     return plan_manifests(table, branch=policy.branch, now=now)
+
+
+def deletes_step(
+    context: Context, table: IcebergTable, policy: Policy, now: datetime, allow_young: bool
+) -> Chore | str:
+    """Plan the conversion of a table's deletes."""
+    del context, allow_young  # no row changes
+    return plan_deletes(table, branch=policy.branch, now=now)
 
 
 def ttl_step(context: Context, table: IcebergTable, policy: Policy, now: datetime, allow_young: bool) -> Chore | str:

@@ -13,6 +13,7 @@ from icepact.maintain.context import Context
 from icepact.maintain.housekeeping import (
     PlanChore,
     carry_out,
+    deletes_step,
     expire_step,
     manifests_step,
     orphans_step,
@@ -112,6 +113,7 @@ class _Round:
         self._steps: Mapping[str, PlanChore] = {
             "tags": tags_step,
             "ttl": ttl_step,
+            "deletes": deletes_step,
             "manifests": manifests_step,
             "statistics": statistics_step(None),
             "expire": expire_step,

@@ -31,6 +31,7 @@ from icepact.maintain.interrupts import UnderWay, stopped_in_order
 from icepact.maintain.outcomes import outcome_of, what_became_of
 from icepact.maintain.rounds import BROKEN, RECALLED_FOR, Run, Work, failure_of, rebase, stop_the_table, what_is_read
 from icepact.maintain.steps import carry_out_chores, keep_statistics
+from icepact.model.delete_files import ConvertDeletes
 from icepact.model.errors import (
     BadInput,
     Cancelled,
@@ -113,7 +114,8 @@ def apply(
         return run.outcome
     refuse_broken(store, table)
     spark = table.session.sparkContext
-    if any(METHODS[step.method].needs_workers for step in plan.rewrites):
+    converts = any(isinstance(step, ConvertDeletes) for step in plan.chores)
+    if converts or any(METHODS[step.method].needs_workers for step in plan.rewrites):
         start_workers(spark)
     with lease_held(store, table, record.run_id, under) as watch:
         progress.step("held")
@@ -263,7 +265,7 @@ def check_unseen(
             branch,
             attempt,
             landed.snapshot_id,
-            missing=lambda: missing_files(table, table.changed_paths(landed.snapshot_id)[1]),
+            missing=lambda: missing_files(table, table.added_paths(landed.snapshot_id)),
             stop=partial(stop_the_table, table, store),
         )
 

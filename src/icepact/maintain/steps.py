@@ -7,7 +7,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from icepact.economics.steps import step_cost
 from icepact.execute.uploads import unfinished_uploads
@@ -21,7 +21,9 @@ from icepact.iceberg.java.bridge import error_line
 from icepact.iceberg.spark.catalog import SparkCatalog
 from icepact.iceberg.table.reachability import FileToDelete, in_portions
 from icepact.iceberg.table.table import IcebergTable
-from icepact.maintain.rounds import Run
+from icepact.maintain.convert import carry_out_convert
+from icepact.maintain.rounds import Run, Work
+from icepact.model.delete_files import ConvertDeletes
 from icepact.model.expiry import ExpireSnapshots
 from icepact.model.manifests import RewriteManifests
 from icepact.model.orphans import RemoveOrphans
@@ -36,6 +38,8 @@ from icepact.record.store import RecordStore, RunStore
 from icepact.record.watch import Watch
 
 _log = logging.getLogger("icepact")
+_Alone: TypeAlias = ExpireSnapshots | RemoveOrphans | RewriteManifests | ExpireData | CreateTags | ComputeStatistics
+"""Steps that need no more of their run than its id."""
 
 
 def carry_out_chores(
@@ -45,9 +49,14 @@ def carry_out_chores(
     for step in run.plan.chores:
         watch.check()
         journal = RunJournal(run, step, store, watch, progress)
-        result, clock = None, time.monotonic()
+        result: ChoreResult | None = None
+        clock = time.monotonic()
         try:
-            result = _carry_out(spark_catalog, table, step, store, journal, run.run_id)
+            if isinstance(step, ConvertDeletes):
+                work = Work(table, run, store, watch, progress)
+                result = carry_out_convert(table, step, run, work, check=watch.check, progress=progress)
+            else:
+                result = _carry_out(spark_catalog, table, step, store, journal, run.run_id)
             run.chores_done.append(result)
         finally:
             took = time.monotonic() - clock
@@ -57,7 +66,7 @@ def carry_out_chores(
 def _carry_out(
     spark_catalog: SparkCatalog,
     table: IcebergTable,
-    step: Chore,
+    step: _Alone,
     store: RunStore,
     journal: "RunJournal",
     run_id: str,

@@ -103,6 +103,18 @@ class DeleteFile(NamedTuple):
         return self.kind is DeleteKind.EQUALITY and specs[self.spec_id].unpartitioned
 
 
+class ManifestBounds(NamedTuple):
+    """What a manifest says of the columns of a delete file, by field id; absent where it says nothing."""
+
+    lower: Mapping[int, bytes]
+    """As Iceberg writes single values."""
+    upper: Mapping[int, bytes]
+    nulls: Mapping[int, int]
+    """How many values are null."""
+    values: Mapping[int, int]
+    """How many values there are, nulls included."""
+
+
 def delete_records(files: Iterable[DataFile], deletes: Sequence[DeleteFile]) -> int:
     """Records of the deletes that apply to any of these files, each delete counted once."""
     return sum(deletes[index].records for index in {i for f in files for i in f.deletes})

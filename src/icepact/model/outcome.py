@@ -6,6 +6,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Discriminator
 
+from icepact.model.delete_files import ConvertDeletesResult
 from icepact.model.documents import Document, Flat, FlatEffort, FlatEstimate, Moment, from_json
 from icepact.model.effort import NO_EFFORT, NO_ESTIMATE, Effort
 from icepact.model.expiry import ExpireResult
@@ -75,7 +76,13 @@ class StepCost(Document):
 
 
 ChoreResult: TypeAlias = Annotated[
-    ExpireResult | OrphansResult | ManifestsResult | ExpireDataResult | TagsResult | StatisticsResult,
+    ConvertDeletesResult
+    | ExpireResult
+    | OrphansResult
+    | ManifestsResult
+    | ExpireDataResult
+    | TagsResult
+    | StatisticsResult,
     Discriminator("kind"),
 ]
 """What one step of housekeeping did; one type for each kind of step."""

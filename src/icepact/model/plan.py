@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeAlias, assert_never
 from pydantic import ConfigDict, Discriminator, Tag, with_config
 
 from icepact.model.cost import NO_GAIN, Cost, Gain
+from icepact.model.delete_files import ConvertDeletes
 from icepact.model.documents import Document, FlatEstimate, from_json, to_json
 from icepact.model.effort import NO_ESTIMATE, Estimate
 from icepact.model.expiry import ExpireSnapshots
@@ -134,7 +135,9 @@ class RewriteFiles:
         }
 
 
-Chore: TypeAlias = ExpireSnapshots | RemoveOrphans | RewriteManifests | ExpireData | CreateTags | ComputeStatistics
+Chore: TypeAlias = (
+    ConvertDeletes | ExpireSnapshots | RemoveOrphans | RewriteManifests | ExpireData | CreateTags | ComputeStatistics
+)
 """A step of housekeeping; new kinds are added here."""
 
 
@@ -146,6 +149,7 @@ def _kind(step: Any) -> str:
 
 Step: TypeAlias = Annotated[
     Annotated[RewriteFiles, Tag("rewrite-files")]
+    | Annotated[ConvertDeletes, Tag("convert-deletes")]
     | Annotated[ExpireSnapshots, Tag("expire-snapshots")]
     | Annotated[RemoveOrphans, Tag("remove-orphans")]
     | Annotated[RewriteManifests, Tag("rewrite-manifests")]
@@ -248,7 +252,7 @@ class Plan:
 
     @property
     def files_at_work(self) -> int:
-        """Files that are rewritten or deleted."""
+        """Files that are rewritten or deleted, or whose deletes are converted."""
         count = sum(step.input_files for step in self.rewrites)
         for step in self.chores:
             match step:
@@ -256,6 +260,8 @@ class Plan:
                     count += step.files.files
                 case ExpireData():
                     count += step.files + step.mixed_files
+                case ConvertDeletes():
+                    count += step.data_files
                 case RewriteManifests() | CreateTags() | ComputeStatistics():
                     pass
                 case _:
@@ -370,7 +376,13 @@ def _step_lines(step: Step, most: int | None) -> list[str]:
                 f"         by {step.method}: {step.method_reason}",
             ]
         case (
-            ExpireSnapshots() | RemoveOrphans() | RewriteManifests() | ExpireData() | CreateTags() | ComputeStatistics()
+            ConvertDeletes()
+            | ExpireSnapshots()
+            | RemoveOrphans()
+            | RewriteManifests()
+            | ExpireData()
+            | CreateTags()
+            | ComputeStatistics()
         ):
             return [f"  {line}" for line in step.explain(most)]
         case _:

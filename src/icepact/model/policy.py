@@ -103,7 +103,7 @@ class TagEvery(StrEnum):
     MONTHLY = "monthly"
 
 
-OPERATIONS = ("tags", "ttl", "compact", "manifests", "statistics", "expire", "orphans")
+OPERATIONS = ("tags", "ttl", "compact", "deletes", "manifests", "statistics", "expire", "orphans")
 """What `icepact maintain` can do, in the order in which it is right: tags before what expires without them, data goes
 before it is compacted, and files are deleted once nothing else is left to do."""
 

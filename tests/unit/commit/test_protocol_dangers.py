@@ -306,7 +306,7 @@ def deletes_vanish(world: World) -> None:
 
 def not_bound(patch: pytest.MonkeyPatch) -> None:
     """The commit is not bound to the head at which it was judged."""
-    patch.setattr(replace._BoundToHead, "validate", lambda self, snapshots: True)
+    patch.setattr(replace.BoundToHead, "validate", lambda self, snapshots: True)
 
 
 def late_anyway(patch: pytest.MonkeyPatch) -> None:
@@ -372,16 +372,16 @@ def cleaned_up_by_iceberg(patch: pytest.MonkeyPatch) -> None:
 def cleaned_up_and_told(patch: pytest.MonkeyPatch) -> None:
     """The same, and a commit that meets itself is told to Iceberg as one that lost a race."""
     cleaned_up_by_iceberg(patch)
-    validate = replace._BoundToHead.validate
+    validate = replace.BoundToHead.validate
 
-    def told(self: replace._BoundToHead, snapshots: Any) -> bool:
+    def told(self: replace.BoundToHead, snapshots: Any) -> bool:
         try:
             return validate(self, snapshots)
         except replace._MetItself:
             self.met_itself = False
             return False
 
-    patch.setattr(replace._BoundToHead, "validate", told)
+    patch.setattr(replace.BoundToHead, "validate", told)
 
 
 def not_looked_for(patch: pytest.MonkeyPatch) -> None:
@@ -429,7 +429,7 @@ def bound_whatever_ids(patch: pytest.MonkeyPatch) -> None:
                 return bool(snapshot.snapshotId() == self._view.snapshot_id)
         return False
 
-    patch.setattr(replace._BoundToHead, "validate", validate)
+    patch.setattr(replace.BoundToHead, "validate", validate)
 
 
 def as_far_as_is_known(patch: pytest.MonkeyPatch) -> None:
@@ -445,12 +445,12 @@ def as_far_as_is_known(patch: pytest.MonkeyPatch) -> None:
 
 def whenever_it_may_be(patch: pytest.MonkeyPatch) -> None:
     """A commit is tried however long ago it was recorded."""
-    bind: Any = replace._BoundToHead.__init__
+    bind: Any = replace.BoundToHead.__init__
 
     def bound(self: Any, *given: Any) -> None:
         bind(self, *given[:-1], lambda: True)
 
-    patch.setattr(replace._BoundToHead, "__init__", bound)
+    patch.setattr(replace.BoundToHead, "__init__", bound)
 
 
 def left_behind(patch: pytest.MonkeyPatch) -> None:

@@ -140,6 +140,26 @@ def statistics(
 
 
 @housekeeping_app.command(epilog=REWRITES)
+def deletes(
+    context: typer.Context,
+    table: Table = None,
+    table_option: TableOption = None,
+    branch: Annotated[str | None, typer.Option(help="Branch whose deletes are converted; default main.")] = None,
+    out: Out = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Convert deletes to vectors or positions, and merge them; no data is rewritten."""
+    from icepact.policy.options import options
+
+    session: Session = context.obj
+    name = one_table(table, table_option)
+    request = options({"branch": branch})
+    use_case = session.application().deletes
+    carry_out(session, name, use_case, request, dry_run=dry_run, out=out, yes=yes or not session.renderer.interactive)
+
+
+@housekeeping_app.command(epilog=REWRITES)
 def manifests(
     context: typer.Context,
     table: Table = None,

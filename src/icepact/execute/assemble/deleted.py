@@ -42,17 +42,24 @@ class DeletedRows:
         """Which rows of a row group survive; `None` if all do."""
         row_group = self._view.input.footer.row_groups[group]
         first, last = np.searchsorted(self._positions, [row_group.first_row, row_group.first_row + row_group.rows])
-        if first == last and not self._key_sets:
+        gone = self.by_key(group)
+        if first == last and gone is None:
             return None
-        gone = np.zeros(row_group.rows, dtype=bool)
+        if gone is None:
+            gone = np.zeros(row_group.rows, dtype=bool)
         gone[self._positions[first:last] - row_group.first_row] = True
-        for keys in self._key_sets:
-            if self._may_match(keys, group):
-                gone |= keys.matches(self._key_columns(keys, group), row_group.rows)
-        if not gone.any():
-            return None
         self.seen.add(np.flatnonzero(gone) + row_group.first_row)
         return ~gone
+
+    def by_key(self, group: int) -> Mask | None:
+        """Which rows of a row group equality deletes delete, whatever others do; `None` if there are none."""
+        gone: Mask | None = None
+        for keys in self._key_sets:
+            if self._may_match(keys, group):
+                rows = self._view.input.footer.row_groups[group].rows
+                matched = keys.matches(self._key_columns(keys, group), rows)
+                gone = matched if gone is None else gone | matched
+        return gone if gone is not None and gone.any() else None
 
     def _may_match(self, keys: KeySet, group: int) -> bool:
         """False if statistics, or the bloom filter of a single key column, rule every key out."""

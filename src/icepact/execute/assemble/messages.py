@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from icepact.execute.deletes.writing import WrittenDelete
 from icepact.model.effort import NO_EFFORT, Effort
-from icepact.model.files import DeleteFile, Partition
+from icepact.model.files import DeleteFile, ManifestBounds, Partition
 from icepact.model.row_map import RowMap
 
 MOST_ROWS = 32 * 1024**2
@@ -147,5 +148,59 @@ class UnitReport:
     """Why another method must do it."""
     failed: str | None = None
     """Why it failed, for good."""
+    retried: bool = False
+    """True if an earlier attempt died: it may have left a file."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConvertContext:
+    """What all tasks that convert deletes have in common; sent to every worker once."""
+
+    task: TaskContext
+    bounds: Mapping[str, ManifestBounds]
+    """What manifests say of delete files, by path."""
+    vectors: bool
+    """True if rows are deleted by vectors, false if by files of positions."""
+    output: str
+    """Path of new delete files up to what makes them unique."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConvertWork:
+    """One data file whose deletes become one."""
+
+    file: InputFile
+    by_key: bytes | None = None
+    """Bitmap of the rows that its equality deletes delete, where they were read before."""
+    may_stay: bool = False
+    """True if its position deletes may stay as they are as long as nothing is added to them."""
+    only_checked: bool = False
+    """True if the file is a delete file itself, which is held against its manifest and goes then."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the data file."""
+        return self.file.size
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConvertReport:
+    """What a task reports of one data file."""
+
+    path: str
+    """Of the data file."""
+    by_key: bytes | None = None
+    """Bitmap of the rows that its equality deletes delete."""
+    written: WrittenDelete | None = None
+    """All of its deletes as one; `None` if no row is deleted, or `stays`."""
+    stays: bool = False
+    """True if its position deletes are as they should be."""
+    by_key_rows: int = 0
+    """Rows that equality deletes delete."""
+    effort: Effort = NO_EFFORT
+    refused: str | None = None
+    """Why the rows of this file cannot be read here."""
+    failed: str | None = None
+    """Why nothing may be made of its deletes."""
     retried: bool = False
     """True if an earlier attempt died: it may have left a file."""

@@ -3,22 +3,30 @@
 import gc
 import threading
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
 import pyarrow as pa
 
+from icepact.execute.assemble.convert import convert
 from icepact.execute.assemble.errors import CopyDiffers, NotAssembled, one_line
 from icepact.execute.assemble.kernel import assemble
-from icepact.execute.assemble.messages import TaskContext, UnitReport, UnitWork
+from icepact.execute.assemble.messages import (
+    ConvertContext,
+    ConvertReport,
+    ConvertWork,
+    TaskContext,
+    UnitReport,
+    UnitWork,
+)
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.deletes.errors import BrokenDelete, UnsupportedDelete
 from icepact.execute.parquet.errors import Damaged
 from icepact.execute.storage.base import FileDamaged, FileMissing, Storage
 from icepact.execute.storage.open import storage_for
 from icepact.model.errors import TemporaryError
-from icepact.model.files import DeleteFile
+from icepact.model.files import DeleteFile, ManifestBounds
 
 _lock = threading.Lock()
 _kept: tuple[str, Storage, DeleteCache] | None = None
@@ -58,19 +66,35 @@ def _attempted(work: UnitWork, context: TaskContext, storage: Storage, cache: De
         return UnitReport(unit_id=work.unit_id, refused=f"{type(error).__name__}: {error} ({location})")
 
 
+def convert_deletes(
+    works: Sequence[ConvertWork], context: ConvertContext, attempt: str, *, last: bool
+) -> Iterator[ConvertReport]:
+    """Convert the deletes of data files. What a retry can help is raised, unless this was the last chance."""
+    storage, cache = _of_run(context.task, context.bounds)
+    try:
+        yield from convert(works, context, storage, cache, attempt)
+    except TemporaryError as error:
+        if not last:
+            raise
+        yield ConvertReport(path=works[0].file.path, failed=str(error))
+    except _NOBODY_CAN as error:
+        yield ConvertReport(path=works[0].file.path, failed=str(error) or type(error).__name__)
+
+
 _NOBODY_CAN = (BrokenDelete, CopyDiffers, Damaged, FileMissing, FileDamaged, MemoryError)
 """What no other method could do better."""
 _ANOTHER_CAN = (NotAssembled, UnsupportedDelete, pa.ArrowInvalid, pa.ArrowNotImplementedError)
 
 
-def _of_run(context: TaskContext) -> tuple[Storage, DeleteCache]:
+def _of_run(context: TaskContext, bounds: Mapping[str, ManifestBounds] | None = None) -> tuple[Storage, DeleteCache]:
     global _kept
     with _lock:
         if _kept is None:
             gc.freeze()  # what was imported stays: Spark searches everything else for garbage after each task
         if _kept is None or _kept[0] != context.run_id:
             storage = storage_for(context.properties, context.credentials)
-            _kept = context.run_id, storage, DeleteCache(partial(_sent_or_fetched, storage, context.inline_deletes))
+            cache = DeleteCache(partial(_sent_or_fetched, storage, context.inline_deletes), bounds=bounds)
+            _kept = context.run_id, storage, cache
         return _kept[1], _kept[2]
 
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from icepact.execute.deletes.claims import check_keys, check_paths
 from icepact.execute.deletes.columns import KeyColumn
 from icepact.execute.deletes.equality import KeySet, read_key_rows
 from icepact.execute.deletes.errors import UnsupportedDelete
@@ -17,7 +18,7 @@ from icepact.execute.deletes.files import Bytes
 from icepact.execute.deletes.kinds import Comparable, comparable
 from icepact.execute.deletes.positions import PositionIndex, deleted_positions, read_positions
 from icepact.execute.deletes.vectors import decode_vector
-from icepact.model.files import DeleteFile, DeleteKind
+from icepact.model.files import DeleteFile, DeleteKind, ManifestBounds
 
 DEFAULT_LIMIT = 512 * 1024**2
 """Bytes of decoded deletes that a process keeps."""
@@ -46,12 +47,21 @@ class DeleteCache:
     """Decoded deletes of one process, least recently used out first; thread-safe.
 
     `fetch` returns the bytes of a delete file; of a deletion vector only its own range in the Puffin file.
-    What was used longest ago is dropped when there are more than `limit` bytes.
+    What was used longest ago is dropped when there are more than `limit` bytes. With `bounds`, delete files that hold
+    what their manifest rules out are refused: readers have been passing them over where they should apply.
     """
 
-    def __init__(self, fetch: Callable[[DeleteFile], Bytes], *, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(
+        self,
+        fetch: Callable[[DeleteFile], Bytes],
+        *,
+        limit: int = DEFAULT_LIMIT,
+        bounds: Mapping[str, ManifestBounds] | None = None,
+    ) -> None:
+        """`bounds` are what manifests say of delete files, by path."""
         self._fetch = fetch
         self._cache = _LruCache(limit)
+        self._bounds = bounds or {}
 
     @property
     def nbytes(self) -> int:
@@ -101,7 +111,10 @@ class DeleteCache:
         self, delete: DeleteFile, types: Mapping[int, str], constants: Mapping[int, Comparable], about: Hashable
     ) -> _KeyRows:
         def build() -> _KeyRows:
-            return _KeyRows(columns=tuple(read_key_rows(delete, self._fetch(delete), types, constants)))
+            columns = read_key_rows(delete, self._fetch(delete), types, constants)
+            if delete.path in self._bounds:
+                check_keys(delete, types, columns, self._bounds[delete.path])
+            return _KeyRows(columns=tuple(columns))
 
         return self._cache.get(("rows", about, delete.path), build)
 
@@ -109,7 +122,13 @@ class DeleteCache:
         return self._cache.get(("vector", delete.key), lambda: decode_vector(self._fetch(delete), delete))
 
     def _index(self, delete: DeleteFile) -> PositionIndex:
-        return self._cache.get(("index", delete.key), lambda: read_positions(delete, self._fetch(delete)))
+        def build() -> PositionIndex:
+            index = read_positions(delete, self._fetch(delete))
+            if delete.path in self._bounds:
+                check_paths(delete, index.slices, self._bounds[delete.path])
+            return index
+
+        return self._cache.get(("index", delete.key), build)
 
 
 class _LruCache:

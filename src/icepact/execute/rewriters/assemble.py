@@ -4,49 +4,34 @@ This is the driver's part: it gathers what tasks need to know, runs units as Spa
 and turns their reports into results. The kernel is in `execute/assemble`.
 """
 
-import heapq
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from importlib.metadata import version
 from typing import Any
 
 from pyspark.accumulators import _accumulatorRegistry
 
 from icepact.economics.speeds import MOST_LANES
 from icepact.execute.assemble.errors import NotAssembled
-from icepact.execute.assemble.messages import Compared, InputFile, Output, TaskContext, UnitReport, UnitWork
-from icepact.execute.assemble.metrics import MetricsMode, metrics_columns
-from icepact.execute.assemble.target import LINEAGE, make_target
-from icepact.execute.assemble.task import fetch
+from icepact.execute.assemble.messages import Output, UnitReport, UnitWork
+from icepact.execute.assemble.target import make_target
 from icepact.execute.rewriters.base import Failed, OnUnitDone, Refused, Task, TaskResult, UnitResult, largest_output
-from icepact.execute.rewriters.job import Job, ReportAccumulator, in_workers
+from icepact.execute.rewriters.job import Job, ReportAccumulator, attempts_of, in_workers, is_local, packed
 from icepact.execute.rewriters.shipping import ship_package
-from icepact.execute.rewriters.writing import writing_of
-from icepact.execute.storage.open import refusal, storage_for
+from icepact.execute.rewriters.writing import facts_for_tasks, input_file, small_deletes, task_context
+from icepact.execute.storage.open import refusal
 from icepact.iceberg.java.bridge import masked, missing_module
 from icepact.iceberg.table.staging import FileDocument, Staging, column_facts
-from icepact.iceberg.table.write_context import WriteContext, write_context
-from icepact.model.errors import BadInput, IcepactError
+from icepact.model.errors import BadInput
 from icepact.model.files import DataFile, DeleteFile
 from icepact.model.methods import METHODS, Method
 from icepact.model.plan import Plan
-from icepact.model.policy import JobOrder, Policy, Proofs
+from icepact.model.policy import JobOrder, Policy
 from icepact.model.rewrite import WrittenFile
-from icepact.model.schema import every_field
 
-INLINE_DELETES = 10 * 1024**2
-"""Bytes of delete data that the driver reads once and sends along; more is read by the tasks."""
 _TASKS_PER_CORE = 2
 _BYTES_PER_CORE = 256 * 1024**2
 """A job has at least so many units, or tasks, and so many bytes for each core: few enough to show progress, enough
 to keep the cores busy and not to pay for many jobs."""
-_LINEAGE_VERSION = 3
-_COMPARED: Mapping[Proofs, Compared] = {
-    Proofs.OFF: Compared.NOTHING,
-    Proofs.FOOTERS: Compared.SAMPLE,
-    Proofs.FULL: Compared.ALL,
-}
 
 
 class AssembleRewriter:
@@ -68,14 +53,15 @@ class AssembleRewriter:
 
     def _prepare(self) -> str | None:
         """Send to the workers what all units have in common; the reason if this method cannot work here at all."""
-        names = [field.name for field in every_field(json.loads(self._staging.table.schema)).values()]
-        facts = write_context(self._staging.table, [*names, *(str(field["name"]) for field in LINEAGE)])
+        facts = facts_for_tasks(self._staging.table)
         reason = refusal(facts.io, facts.credentials)
         if reason is not None:
             return reason
         try:
             make_target(facts.schema, lineage=False)
-            shared = _shared(facts, self._plan, self._staging.run_id, self._inline(facts))
+            inline = small_deletes(facts, self._deletes())
+            plan, run_id = self._plan, self._staging.run_id
+            shared = task_context(facts, plan.policy, run_id, inline, format_version=plan.format_version)
         except NotAssembled as error:
             return str(error)
         except (BadInput, ValueError) as error:
@@ -86,17 +72,10 @@ class AssembleRewriter:
         self._shared = self._spark.broadcast(shared)
         return None
 
-    def _inline(self, facts: WriteContext) -> dict[tuple[str, int | None], bytes]:
-        """Delete data of all inputs, if it is little."""
+    def _deletes(self) -> list[DeleteFile]:
+        """What applies to any input."""
         files = (f for step in self._plan.rewrites if METHODS[step.method].copies for f in step.files)
-        deletes = [self._plan.deletes[i] for i in sorted({i for f in files for i in f.deletes})]
-        if not deletes or sum(delete.size for delete in deletes) > INLINE_DELETES:
-            return {}
-        storage = storage_for(facts.io, facts.credentials)
-        try:
-            return {delete.key: bytes(fetch(storage, delete)) for delete in deletes}
-        except (IcepactError, ValueError):
-            return {}  # the tasks will say which one, and only its groups will fail
+        return [self._plan.deletes[i] for i in sorted({i for f in files for i in f.deletes})]
 
     def close(self) -> None:
         """Take back what was sent to the workers: it holds secrets."""
@@ -145,9 +124,9 @@ class AssembleRewriter:
         """Write the surviving rows of each unit into new files."""
         if self._refusal is not None:
             return [Refused(self._refusal) for _ in tasks]
-        works = _packed([self._work(task, policy) for task in tasks], self.at_once(tasks, policy))
+        works = packed([self._work(task, policy) for task in tasks], self.at_once(tasks, policy))
         self._tasks |= {task.unit_id: task for task in tasks}
-        job = Job(self._shared, self._reports, _attempts(self._spark) - 1)
+        job = Job(self._shared, self._reports, attempts_of(self._spark) - 1)
         try:
             reports = {r.unit_id: r for r in in_workers(self._spark, works, job).collect()}
         except Exception as error:
@@ -163,7 +142,7 @@ class AssembleRewriter:
     def _work(self, task: Task, policy: Policy) -> UnitWork:
         return UnitWork(
             unit_id=task.unit_id,
-            inputs=tuple(_input(f, self._plan.deletes) for f in task.unit.files),
+            inputs=tuple(input_file(f, self._plan.deletes) for f in task.unit.files),
             output=self._staging.output_path(task.unit_id),
             max_file_size=largest_output(task.unit, policy),
             lanes=self._lanes,
@@ -200,17 +179,6 @@ def _document(first: DataFile, output: Output) -> FileDocument:
     }
 
 
-def _packed(works: Sequence[UnitWork], most: int) -> list[list[UnitWork]]:
-    """The units in so many Spark tasks at most, of about the same size; a task by itself costs a tenth of a second."""
-    bins: list[list[UnitWork]] = [[] for _ in range(min(most, len(works)))]
-    sizes = [(0, number) for number in range(len(bins))]
-    for work in sorted(works, key=lambda work: -work.size):
-        size, number = heapq.heappop(sizes)
-        bins[number].append(work)
-        heapq.heappush(sizes, (size + work.size, number))
-    return bins
-
-
 def lanes_of(cores: int, cores_of_executor: int, at_once: int) -> int:
     """Threads that encode in each task: the cores that would be idle, as far as they are where the task is."""
     return max(1, min(cores // max(1, at_once), cores_of_executor, MOST_LANES))
@@ -218,56 +186,4 @@ def lanes_of(cores: int, cores_of_executor: int, at_once: int) -> int:
 
 def _cores_of_executor(spark: Any) -> int:
     """Cores of the process that a task runs in; one if nobody says so."""
-    return int(spark.defaultParallelism if _is_local(spark) else spark.getConf().get("spark.executor.cores", "1"))
-
-
-def _is_local(spark: Any) -> bool:
-    master = str(spark.master)
-    return master.startswith("local") and not master.startswith("local-cluster")
-
-
-def _attempts(spark: Any) -> int:
-    """How often Spark tries a task; a local master says it by its second number, and without one there is one try."""
-    if _is_local(spark):
-        _, _, failures = str(spark.master).removeprefix("local[").rstrip("]").partition(",")
-        return int(failures) if failures.strip().isdigit() else 1
-    return int(spark.getConf().get("spark.task.maxFailures", "4"))
-
-
-def _shared(
-    facts: WriteContext, plan: Plan, run_id: str, inline: Mapping[tuple[str, int | None], bytes]
-) -> TaskContext:
-    fields = {i: f for schema in facts.schemas for i, f in every_field(schema).items()}
-    current = every_field(json.loads(facts.schema))
-    fields |= current
-    modes = {name: MetricsMode.of(mode) for name, mode in facts.metrics_modes.items()}
-    return TaskContext(
-        run_id=run_id,
-        schema=facts.schema,
-        types={i: f.kind for i, f in fields.items()},
-        parents={i: f.parents for i, f in fields.items()},
-        defaults={i: f.default for i, f in fields.items() if f.default is not None},
-        identity=facts.identity,
-        name_mapping=facts.name_mapping,
-        lineage=plan.format_version >= _LINEAGE_VERSION,
-        metrics=metrics_columns(json.loads(facts.schema), modes.__getitem__),
-        writing=writing_of(facts.properties, plan.policy, {f.name: i for i, f in current.items()}),
-        created_by=f"icepact version {version('icepact')}",
-        properties=dict(facts.io),
-        credentials=list(facts.credentials),
-        inline_deletes=inline,
-        compared=_COMPARED[plan.policy.verify],
-    )
-
-
-def _input(file: DataFile, deletes: Sequence[DeleteFile]) -> InputFile:
-    return InputFile(
-        path=file.path,
-        size=file.size,
-        rows=file.rows,
-        spec_id=file.spec_id,
-        partition=file.partition,
-        sequence_number=file.sequence_number,
-        first_row_id=file.first_row_id,
-        deletes=tuple(deletes[i] for i in file.deletes),
-    )
+    return int(spark.defaultParallelism if is_local(spark) else spark.getConf().get("spark.executor.cores", "1"))

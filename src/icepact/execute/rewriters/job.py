@@ -1,18 +1,19 @@
 """The function that Spark runs in workers: imported there by its name, so it imports only what workers have."""
 
+import heapq
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from pyspark import RDD, SparkContext, TaskContext
 from pyspark.accumulators import AccumulatorParam
 
-from icepact.execute.assemble.messages import UnitReport, UnitWork
-from icepact.execute.assemble.task import run_units
+from icepact.execute.assemble.messages import ConvertContext, ConvertReport, ConvertWork, UnitReport, UnitWork
+from icepact.execute.assemble.task import convert_deletes, run_units
 
 ENVIRONMENT = {
     "ICEPACT_WORKERS": "1",
@@ -22,6 +23,7 @@ ENVIRONMENT = {
 }
 """Environment of Python workers during a run: memory that was let go of is used again, instead of being returned and
 fetched anew for every page. Spark keeps workers with another environment apart from those it had before."""
+W = TypeVar("W", UnitWork, ConvertWork)
 _KEPT_FOR = 45.0
 """Seconds for which Spark certainly keeps workers that wait for work; it ends them after a minute."""
 _lock = threading.Lock()
@@ -68,6 +70,30 @@ def _nothing(parts: Iterable[Any]) -> Iterator[Any]:
     return iter(())
 
 
+def packed(works: Sequence[W], most: int) -> list[list[W]]:
+    """Work in so many Spark tasks at most, of about the same size; a task by itself costs a tenth of a second."""
+    bins: list[list[W]] = [[] for _ in range(min(most, len(works)))]
+    sizes = [(0, number) for number in range(len(bins))]
+    for work in sorted(works, key=lambda work: -work.size):
+        size, number = heapq.heappop(sizes)
+        bins[number].append(work)
+        heapq.heappush(sizes, (size + work.size, number))
+    return bins
+
+
+def attempts_of(spark: Any) -> int:
+    """How often Spark tries a task; a local master says it by its second number, and without one there is one try."""
+    if is_local(spark):
+        _, _, failures = str(spark.master).removeprefix("local[").rstrip("]").partition(",")
+        return int(failures) if failures.strip().isdigit() else 1
+    return int(spark.getConf().get("spark.task.maxFailures", "4"))
+
+
+def is_local(spark: Any) -> bool:
+    master = str(spark.master)
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
 class ReportAccumulator(AccumulatorParam[list[UnitReport]]):
     """Carries the reports of a task to the driver as soon as that task has ended, long before its job has."""
 
@@ -109,3 +135,21 @@ class Job:
             finished = replace(report, retried=number > 0)
             self._reports.add([finished])
             yield finished
+
+
+class ConvertJob:
+    """Converts the deletes of the data files of one partition of an RDD, each element of which is a list of them."""
+
+    def __init__(self, shared: Any, last: int) -> None:
+        self._shared = shared
+        self._last = last
+
+    def __call__(self, parts: Iterable[Sequence[ConvertWork]]) -> Iterator[ConvertReport]:
+        """Called by Spark, in the worker."""
+        spark = TaskContext.get()
+        assert spark is not None
+        number = spark.attemptNumber()
+        works = [work for part in parts for work in part]
+        context: ConvertContext = self._shared.value
+        for report in convert_deletes(works, context, str(spark.taskAttemptId()), last=number >= self._last):
+            yield replace(report, retried=number > 0)

@@ -1,11 +1,31 @@
-"""How outputs are written: the table's own `write.parquet.*`, and the policy over it."""
+"""What tasks are told: how outputs are written, by the table's own `write.parquet.*` and the policy over it, and what
+inputs mean."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 
 from icepact.execute.assemble.errors import NotAssembled
-from icepact.execute.assemble.messages import MOST_ROWS, WriteSettings
-from icepact.model.errors import BadInput
-from icepact.model.policy import Policy
+from icepact.execute.assemble.messages import MOST_ROWS, Compared, InputFile, TaskContext, WriteSettings
+from icepact.execute.assemble.metrics import MetricsMode, metrics_columns
+from icepact.execute.assemble.target import LINEAGE
+from icepact.execute.assemble.task import fetch
+from icepact.execute.storage.open import storage_for
+from icepact.iceberg.table.table import IcebergTable
+from icepact.iceberg.table.write_context import WriteContext, write_context
+from icepact.model.errors import BadInput, IcepactError
+from icepact.model.files import DataFile, DeleteFile
+from icepact.model.policy import Policy, Proofs
+from icepact.model.schema import every_field
+
+INLINE_DELETES = 10 * 1024**2
+"""Bytes of delete data that the driver reads once and sends along; more is read by the tasks."""
+_LINEAGE_VERSION = 3
+_COMPARED: Mapping[Proofs, Compared] = {
+    Proofs.OFF: Compared.NOTHING,
+    Proofs.FOOTERS: Compared.SAMPLE,
+    Proofs.FULL: Compared.ALL,
+}
 
 _PREFIX = "write.parquet."
 _CODECS = {"lz4": "lz4_raw", "none": "uncompressed"}
@@ -77,3 +97,66 @@ def _blooms(properties: Mapping[str, str], ids: Mapping[str, int]) -> dict[int, 
             chance = float(properties.get(_BLOOM_CHANCE + name, "0.01"))
             blooms[ids[name]] = chance, None if expected is None else int(expected)
     return blooms
+
+
+def facts_for_tasks(table: IcebergTable) -> WriteContext:
+    """What is to be known of a table for `task_context`."""
+    names = [field.name for field in every_field(json.loads(table.schema)).values()]
+    return write_context(table, [*names, *(str(field["name"]) for field in LINEAGE)])
+
+
+def task_context(
+    facts: WriteContext,
+    policy: Policy,
+    run_id: str,
+    inline: Mapping[tuple[str, int | None], bytes],
+    *,
+    format_version: int,
+) -> TaskContext:
+    """What all tasks of a run have in common; `inline` are deletes that are sent along."""
+    fields = {i: f for schema in facts.schemas for i, f in every_field(schema).items()}
+    current = every_field(json.loads(facts.schema))
+    fields |= current
+    modes = {name: MetricsMode.of(mode) for name, mode in facts.metrics_modes.items()}
+    return TaskContext(
+        run_id=run_id,
+        schema=facts.schema,
+        types={i: f.kind for i, f in fields.items()},
+        parents={i: f.parents for i, f in fields.items()},
+        defaults={i: f.default for i, f in fields.items() if f.default is not None},
+        identity=facts.identity,
+        name_mapping=facts.name_mapping,
+        lineage=format_version >= _LINEAGE_VERSION,
+        metrics=metrics_columns(json.loads(facts.schema), modes.__getitem__),
+        writing=writing_of(facts.properties, policy, {f.name: i for i, f in current.items()}),
+        created_by=f"icepact version {version('icepact')}",
+        properties=dict(facts.io),
+        credentials=list(facts.credentials),
+        inline_deletes=inline,
+        compared=_COMPARED[policy.verify],
+    )
+
+
+def input_file(file: DataFile, deletes: Sequence[DeleteFile]) -> InputFile:
+    """A data file with the deletes that apply to it, as tasks are told of it."""
+    return InputFile(
+        path=file.path,
+        size=file.size,
+        rows=file.rows,
+        spec_id=file.spec_id,
+        partition=file.partition,
+        sequence_number=file.sequence_number,
+        first_row_id=file.first_row_id,
+        deletes=tuple(deletes[i] for i in file.deletes),
+    )
+
+
+def small_deletes(facts: WriteContext, deletes: Sequence[DeleteFile]) -> dict[tuple[str, int | None], bytes]:
+    """The data of some deletes, if it is little: read once, to be sent along."""
+    if not deletes or sum(delete.size for delete in deletes) > INLINE_DELETES:
+        return {}
+    storage = storage_for(facts.io, facts.credentials)
+    try:
+        return {delete.key: bytes(fetch(storage, delete)) for delete in deletes}
+    except (IcepactError, ValueError):
+        return {}  # the tasks will say which one, and only its groups will fail

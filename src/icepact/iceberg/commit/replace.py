@@ -28,7 +28,7 @@ class _TakenBack(Exception):
     """The commit was in the table already, and somebody has taken it back."""
 
 
-class _BoundToHead:
+class BoundToHead:
     """Accepts only a history that reaches the judged head through appends alone.
 
     Java calls this at every attempt of a commit, with the newest history; a delete, an overwrite or
@@ -101,7 +101,7 @@ class _BoundToHead:
             known = (snapshot.summary() or {}).get(COMMIT_ID) or ""
             if not known.startswith(mine) or number in since:
                 continue
-            if not self._written.isdisjoint(self._table.changed_paths(number)[1]):
+            if not self._written.isdisjoint(self._table.added_paths(number)):
                 self.taken_back = True
                 raise _TakenBack(known)
         return True
@@ -191,14 +191,14 @@ def replace_files(
     """
     java = table.java
     start_callbacks(java)
-    bound = _BoundToHead(table, branch, view, facts[COMMIT_ID], inputs, written, in_time)
+    bound = BoundToHead(table, branch, view, facts[COMMIT_ID], inputs, written, in_time)
     try:
         # What came before the head was judged there, with the statistics that tell which deletes reach an input.
         # Iceberg's own validation has none, and would refuse for ever where keys grow.
         rewrite.validateFromSnapshot(view.snapshot_id)
         rewrite.rewriteFiles(
             view.tasks.with_paths(inputs).data_files(),
-            _delete_files(java, view, dangling, inputs),
+            deletes_to_remove(java, view, dangling, inputs),
             outputs,
             added_deletes,
         )
@@ -209,16 +209,21 @@ def replace_files(
         rewrite.validateWith(bound).toBranch(branch)
     except JavaError as error:  # nothing was sent; partition specs may not be what they were when it was judged
         raise HeadMoved(error_line(error)) from error
+    return send(table, rewrite, bound, branch=branch, head=view.snapshot_id, commit_id=facts[COMMIT_ID])
+
+
+def send(table: IcebergTable, operation: Any, bound: BoundToHead, *, branch: str, head: int, commit_id: str) -> int:
+    """Make a commit that is bound to a head; its snapshot's id. Raises what `replace_files` does."""
     location = str(table.table.location())  # nobody can ask for it once the table is gone
     try:
-        rewrite.commit()
+        operation.commit()
     except Exception as error:
         if bound.taken_back:
             raise CommitUnknown("an earlier commit of the same files landed, and somebody rolled it back") from error
         if not bound.met_itself:
             raise classified(error, location, bound) from error
     try:
-        landed = find_commit(table, branch, facts[COMMIT_ID], since=view.snapshot_id)
+        landed = find_commit(table, branch, commit_id, since=head)
     except Exception as error:
         raise CommitUnknown(f"committed, but the table cannot be read: {error_line(error)}") from error
     if landed is None:
@@ -334,7 +339,7 @@ def manifests_of(table: IcebergTable, snapshot_id: int) -> frozenset[str]:
     return frozenset([str(snapshot.manifestListLocation()), *paths])
 
 
-def _delete_files(java: Java, view: HeadView, dangling: list[str], inputs: list[str]) -> Any:
+def deletes_to_remove(java: Java, view: HeadView, dangling: list[str], inputs: list[str]) -> Any:
     """Java's own delete files that go: the dangling ones, and what is bound to an input.
 
     Iceberg would drop the vectors of removed data files by itself, but looks for them only in the

@@ -10,10 +10,26 @@ from pydantic_core import from_json
 
 from icepact.iceberg.java.bridge import Java
 from icepact.iceberg.java.classes import instance_of
-from icepact.model.files import DataFile, DeleteFile, DeleteKind, Partition, PartitionKey, as_partition
+from icepact.model.files import (
+    DataFile,
+    DeleteFile,
+    DeleteKind,
+    ManifestBounds,
+    Partition,
+    PartitionKey,
+    as_partition,
+)
 
 _TASK = "org.apache.iceberg.ContentScanTask"
 _FILE = "org.apache.iceberg.ContentFile"
+_EXAMPLE = {
+    "content": "data",
+    "file-path": "x",
+    "file-format": "parquet",
+    "file-size-in-bytes": 1,
+    "record-count": 1,
+}
+"""A data file of which only spec and partition matter."""
 _DELETE_COLUMNS = [
     *("content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes", "equality_ids"),
     *("sort_order_id", "referenced_data_file", "content_offset", "content_size_in_bytes", "split_offsets"),
@@ -27,6 +43,21 @@ def described_files(java: Java, table: Any, described: Sequence[Mapping[str, Any
     parser = java.iceberg.rest.responses.FetchScanTasksResponseParser
     parsed = parser.fromJson(node, table.specs(), True).fileScanTasks()
     return java.mapped(parsed, java.method(_TASK, "file"))
+
+
+def described_deletes(java: Java, table: Any, described: Sequence[Mapping[str, Any]]) -> Any:
+    """A Java list of delete files from their JSON, all at once."""
+    if not described:
+        return java.jvm.java.util.ArrayList()
+    any_file = {**_EXAMPLE, "spec-id": described[0]["spec-id"], "partition": described[0]["partition"]}
+    task = {
+        "data-file": any_file,
+        "delete-file-references": list(range(len(described))),
+        "residual-filter": True,
+    }
+    node = java.mapper.readTree(json.dumps({"file-scan-tasks": [task], "delete-files": list(described)}))
+    parser = java.iceberg.rest.responses.FetchScanTasksResponseParser
+    return java.jvm.java.util.ArrayList(parser.fromJson(node, table.specs(), True).fileScanTasks().get(0).deletes())
 
 
 @contextmanager
@@ -64,18 +95,7 @@ class ScanTasks:
         cls, java: Java, table: Any, *, data: Any, deletes: Any, partitions: Collection[PartitionKey]
     ) -> "ScanTasks":
         """The tasks of some partitions, from these manifests: Java's own lists."""
-        described = [
-            {
-                "spec-id": spec_id,
-                "content": "data",
-                "file-path": "x",
-                "file-format": "parquet",
-                "partition": partition,
-                "file-size-in-bytes": 1,
-                "record-count": 1,
-            }
-            for spec_id, partition in partitions
-        ]
+        described = [{**_EXAMPLE, "spec-id": spec_id, "partition": partition} for spec_id, partition in partitions]
         examples = described_files(java, table, described)
         return cls(java, table, instance_of(java, "PartitionScan").plan(table, data, deletes, examples))
 
@@ -95,6 +115,15 @@ class ScanTasks:
         """Only the tasks of these files."""
         tasks = self.java.filtered(self.tasks.stream(), _of_paths(self.java, paths))
         return ScanTasks(self.java, self.table, tasks)
+
+    def with_deletes(self) -> "ScanTasks":
+        """Only the tasks that some delete applies to."""
+        java = self.java
+        none = java.chain(
+            java.method("org.apache.iceberg.FileScanTask", "deletes"), java.method("java.util.List", "isEmpty")
+        )
+        tasks = java.filtered(self.tasks.stream(), java.as_predicate(none).negate())
+        return ScanTasks(java, self.table, tasks)
 
     def in_partitions_of(self, some: "ScanTasks") -> "ScanTasks":
         """Only the tasks in a partition that one of these other tasks is in too.
@@ -233,6 +262,40 @@ def live_deletes(java: Java, table: Any, snapshot: Any) -> tuple[Any, list[Delet
             files.append(_delete_file(from_json(text), number or 0))
         in_order.addAll(some)
     return in_order, files
+
+
+def bounds_of_deletes(java: Java, table: Any, snapshot: Any, paths: Collection[str]) -> dict[str, ManifestBounds]:
+    """What manifests say of the columns of these delete files."""
+    if not paths:
+        return {}
+    io, specs = table.io(), table.specs()
+    columns = java.from_json([*_DELETE_COLUMNS, *_BOUNDS], "java.util.ArrayList")
+    wanted = java.as_predicate(java.chain(java.method(_FILE, "location"), java.among(java.strings(sorted(paths)))))
+    parser, found = "org.apache.iceberg.ContentFileParser", dict[str, ManifestBounds]()
+    for manifest in java.items(snapshot.deleteManifests(io)):
+        reader = java.iceberg.ManifestFiles.readDeleteManifest(manifest, io, specs).select(columns)
+        try:
+            some = java.filtered(java.stream(reader), wanted)
+        finally:
+            reader.close()
+        spec = specs[manifest.partitionSpecId()]
+        to_json = java.bind(java.method(parser, "toJson", _FILE, "org.apache.iceberg.PartitionSpec"), 1, spec)
+        for text in java.texts(some, to_json):
+            file = from_json(text)
+            found[file["file-path"]] = ManifestBounds(
+                lower={i: bytes.fromhex(raw) for i, raw in _by_field(file.get("lower-bounds"))},
+                upper={i: bytes.fromhex(raw) for i, raw in _by_field(file.get("upper-bounds"))},
+                nulls=dict(_by_field(file.get("null-value-counts"))),
+                values=dict(_by_field(file.get("value-counts"))),
+            )
+    return found
+
+
+_BOUNDS = ["value_counts", "null_value_counts", "lower_bounds", "upper_bounds"]
+
+
+def _by_field(document: Mapping[str, Any] | None) -> Iterator[tuple[int, Any]]:
+    return zip(document["keys"], document["values"], strict=True) if document else iter(())
 
 
 def _delete_file(file: Mapping[str, Any], number: int) -> DeleteFile:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from icepact.iceberg.commit.run_files import DATA_PATH, run_folder
 from icepact.iceberg.java.bridge import Java, retry_reads
 from icepact.iceberg.spark.session import session_of
-from icepact.iceberg.table.scan import ScanTasks, described_files
+from icepact.iceberg.table.scan import ScanTasks, described_deletes, described_files
 from icepact.iceberg.table.table import IcebergTable
 from icepact.model.files import is_odd
 from icepact.model.rewrite import ColumnFacts, InputFacts, WrittenFile
@@ -171,11 +171,7 @@ class Staging:
 
     def java_deletes(self, documents: Sequence[FileDocument]) -> Any:
         """Java's own description of new delete files, as a set for a commit."""
-        java, specs = self.java, self.table.table.specs()
-        files = java.jvm.java.util.HashSet()
-        for document in documents:
-            files.add(java.iceberg.ContentFileParser.fromJson(java.mapper.readTree(json.dumps(document)), specs))
-        return files
+        return self.java.jvm.java.util.HashSet(described_deletes(self.java, self.table.table, documents))
 
     def _footer(self, stored: Any, file_format: str) -> dict[str, Any] | None:
         """The metrics in a file's footer, read by Iceberg's own reader from storage."""

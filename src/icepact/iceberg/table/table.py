@@ -448,6 +448,20 @@ class IcebergTable:
         return removed, self.java.texts(self.java.listed(changes.addedDataFiles()), location)
 
     @retry_reads
+    def added_paths(self, snapshot_id: int) -> list[str]:
+        """Files that a snapshot added: of data, and of deletes."""
+        snapshot = self.table.snapshot(snapshot_id)
+        changes = self.java.iceberg.SnapshotChanges.builderFor(self.table).snapshot(snapshot).build()
+        location = self.java.method("org.apache.iceberg.ContentFile", "location")
+        added = changes.addedDataFiles(), changes.addedDeleteFiles()
+        return [path for files in added for path in self.java.texts(self.java.listed(files), location)]
+
+    @retry_reads
+    def paths_with_deletes(self, snapshot_id: int) -> list[str]:
+        """Data files of a snapshot that some delete applies to."""
+        return ScanTasks.plan(self.java, self.table, snapshot_id).with_deletes().paths()
+
+    @retry_reads
     def tasks_of(self, snapshot_id: int, paths: Sequence[str]) -> Any:
         """Scan tasks of these files as a snapshot has them, Java's own list."""
         return ScanTasks.plan(self.java, self.table, snapshot_id).with_paths(paths).tasks

@@ -1,0 +1,114 @@
+"""Conversion of deletes as tasks of Spark: the driver's part. Data files are many to a task; the kernel is
+`execute/assemble/convert.py`."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+from icepact.execute.assemble.errors import NotAssembled
+from icepact.execute.assemble.messages import ConvertContext, ConvertReport, ConvertWork
+from icepact.execute.rewriters.job import ConvertJob, attempts_of, in_workers, packed
+from icepact.execute.rewriters.shipping import ship_package
+from icepact.execute.rewriters.writing import facts_for_tasks, small_deletes, task_context
+from icepact.execute.storage.open import refusal
+from icepact.iceberg.java.bridge import masked, missing_module
+from icepact.iceberg.table.scan import bounds_of_deletes
+from icepact.iceberg.table.staging import frozen_copy
+from icepact.iceberg.table.table import HeadView, IcebergTable
+from icepact.model.errors import PermanentError
+from icepact.model.files import DeleteFile, DeleteKind
+from icepact.model.policy import Policy
+
+_TASKS_PER_CORE = 2
+_SECONDS_BETWEEN_LOOKS = 0.5
+_VECTORS_FROM = 3
+
+
+class DeleteConverter:
+    """Converts deletes of data files for one run."""
+
+    def __init__(self, table: IcebergTable, policy: Policy, name: str, check: Callable[[], None]) -> None:
+        """`name` begins with the run's id, and is used for nothing else; `check` raises if the run must stop."""
+        self._table = table
+        self._policy = policy
+        self._name = name
+        self._check = check
+        self._spark = table.session.sparkContext
+        self._jobs = count()
+        speculation = str(self._spark._conf.get("spark.speculation", "false"))
+        self.clean = speculation.lower() != "true"
+        """False if an attempt may have died while writing: its files are not known by name."""
+
+    def convert(self, works: Sequence[ConvertWork], view: HeadView) -> list[ConvertReport]:
+        """Read and write deletes as they are at a head. Raises PermanentError if nothing may be made of one of them, or
+        if this cannot be done here at all."""
+        shared = self._spark.broadcast(self._context(works, view))
+        try:
+            reports = self._run(works, shared)
+        finally:
+            with suppress(OSError):  # it holds secrets
+                shared.destroy()
+        self.clean = self.clean and not any(report.retried for report in reports)
+        failed = next((report.failed for report in reports if report.failed is not None), None)
+        if failed is not None:
+            raise PermanentError(masked(failed))
+        return reports
+
+    def _context(self, works: Sequence[ConvertWork], view: HeadView) -> ConvertContext:
+        table, number = self._table, next(self._jobs)
+        facts = replace(facts_for_tasks(table), properties={})  # no row is written
+        reason = refusal(facts.io, facts.credentials)
+        if reason is not None:
+            raise PermanentError(f"deletes of {table.name} cannot be converted: {reason}")
+        deletes = list({delete.key: delete for work in works for delete in work.file.deletes}.values())
+        ship_package(self._spark)
+        run_id = f"{self._name}-{number}"
+        inline = small_deletes(facts, deletes)
+        try:
+            task = task_context(facts, self._policy, run_id, inline, format_version=view.format_version)
+        except NotAssembled as error:
+            raise PermanentError(f"deletes of {table.name} cannot be converted: {error}") from None
+        locations = frozen_copy(table, self._name.partition("/")[0], {}).locationProvider()
+        return ConvertContext(
+            task=task,
+            bounds=self._bounds(deletes, view),
+            vectors=view.format_version >= _VECTORS_FROM,
+            output=str(locations.newDataLocation(run_id.replace("/", "-"))),
+        )
+
+    def _bounds(self, deletes: Sequence[DeleteFile], view: HeadView) -> Any:
+        table = self._table
+        paths = {delete.path for delete in deletes if delete.kind is not DeleteKind.DV}
+        return bounds_of_deletes(table.java, table.table, table.table.snapshot(view.snapshot_id), paths)
+
+    def _run(self, works: Sequence[ConvertWork], shared: Any) -> list[ConvertReport]:
+        """One job, while whoever wants the run to stop is heard."""
+        cores = self._policy.parallelism or self._spark.defaultParallelism
+        parts = packed(works, self._policy.parallelism or _TASKS_PER_CORE * cores)
+        job = ConvertJob(shared, attempts_of(self._spark) - 1)
+        tag = f"icepact-{self._name.partition('/')[0]}"
+
+        def collect() -> list[ConvertReport]:
+            self._spark.addJobTag(tag)
+            return in_workers(self._spark, parts, job).collect()
+
+        with ThreadPoolExecutor(1, thread_name_prefix="icepact-deletes") as pool:
+            future = pool.submit(collect)
+            try:
+                while not wait([future], timeout=_SECONDS_BETWEEN_LOOKS).done:
+                    self._check()
+            except BaseException:
+                self._spark.cancelJobsWithTag(tag)
+                self.clean = False
+                raise
+            try:
+                return future.result()
+            except Exception as error:
+                self.clean = False
+                module = missing_module(error)
+                if module is None:
+                    raise
+                raise PermanentError(f"the executors' Python lacks {module}") from None
