@@ -134,7 +134,9 @@ class _Conversion:
                     continue
             change = self._change(judged)
             if not change.removed:
-                return self._nothing(self.why or "no delete could be done away with", number)
+                return self._nothing(
+                    self._given_up(number) if self.why else "no delete could be done away with", number
+                )
             try:
                 landed = commit_delete_change(
                     self.table,
@@ -151,7 +153,7 @@ class _Conversion:
                 continue
             self.run.carried -= {str(document["file-path"]) for document in change.added}
             return self._result(judged, change, landed.snapshot_id, number)
-        return self._nothing(f"given up after {ATTEMPTS} attempts, the last time because {self.why}", ATTEMPTS)
+        return self._nothing(self._given_up(ATTEMPTS), ATTEMPTS)
 
     def _judge(self) -> _Judged:
         """What is to be done at the head as it is now."""
@@ -262,6 +264,9 @@ class _Conversion:
             ],
             removed=[delete for delete in view.deletes if delete.key in goes],
         )
+
+    def _given_up(self, attempts: int) -> str:
+        return f"given up after {attempts} attempts, the last time because {self.why}"
 
     # -- the result -------------------------------------------------------------------------------
 
