@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from bench.result import Result
-from bench.rewrite.measure import _roll_back, _subject, default_heap, open_workshop
+from bench.rewrite.measure import _roll_back, messy_subject, default_heap, open_workshop
 from bench.rewrite.workloads import WORKLOADS, Workload
 from icepact import Compactor
 from icepact.model.effort import Estimate
@@ -33,7 +33,7 @@ def predictions(rounds: int) -> list[Result]:
         for workload in WORKLOADS:
             scale, target = _sizes(workload)
             pile = workload.pile(workshop, scale)
-            with _subject(workshop, workload, pile, scale=scale) as subject:
+            with messy_subject(workshop, workload, pile, scale=scale) as subject:
                 for number in range(LEARNED_FROM + min(rounds, 3)):
                     outcome = workshop.compactor.compact(subject.table, target_file_size=target)
                     if number >= LEARNED_FROM:

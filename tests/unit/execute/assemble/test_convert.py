@@ -62,10 +62,10 @@ def positions(written: WrittenDelete | None) -> list[int]:
     delete = delete_file(written.path, DeleteKind.DV if vector else DeleteKind.POSITION, **facts)
     data = Path(written.path).read_bytes()
     if vector:
-        return decode_vector(data[delete.offset or 0 :][: delete.size], delete).tolist()
+        return list(map(int, decode_vector(data[delete.offset or 0 :][: delete.size], delete)))
     index = read_positions(delete, data)
     assert set(index.slices) == {written.referenced}
-    return index.of(written.referenced).tolist()
+    return list(map(int, index.of(written.referenced)))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -161,7 +161,7 @@ def test_vectors_share_a_file(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(convert, "MOST_WAITING", 5)
     delete = kernel.equality_delete("d", rows_of({ID: [1, 2, 3]}))
-    rows = rows_of({ID: range(10), NUM: [0.0] * 10, WORD: ["a"] * 10})
+    rows = rows_of({ID: list(range(10)), NUM: [0.0] * 10, WORD: ["a"] * 10})
     inputs = [given(kernel.file(f"f{n}", rows), deletes=[delete]) for n in range(3)]
     reports = converted(kernel, *inputs)
     assert [positions(report.written) for report in reports] == [[1, 2, 3]] * 3
