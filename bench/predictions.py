@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from bench.result import Result
-from bench.rewrite.measure import _roll_back, messy_subject, default_heap, open_workshop
+from bench.rewrite.measure import _roll_back, default_heap, messy_subject, open_workshop
 from bench.rewrite.workloads import WORKLOADS, Workload
 from icepact import Compactor
 from icepact.model.effort import Estimate
