@@ -161,7 +161,8 @@ def test_vectors_share_a_file(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(convert, "MOST_WAITING", 5)
     delete = kernel.equality_delete("d", rows_of({ID: [1, 2, 3]}))
-    rows = rows_of({ID: list(range(10)), NUM: [0.0] * 10, WORD: ["a"] * 10})
+    columns: dict[pa.Field, list[Any]] = {ID: list(range(10)), NUM: [0.0] * 10, WORD: ["a"] * 10}
+    rows = rows_of(columns)
     inputs = [given(kernel.file(f"f{n}", rows), deletes=[delete]) for n in range(3)]
     reports = converted(kernel, *inputs)
     assert [positions(report.written) for report in reports] == [[1, 2, 3]] * 3
