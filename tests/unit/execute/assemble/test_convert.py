@@ -128,7 +128,11 @@ def kernel(tmp_path: Path) -> Kernel:
 
 
 def data(kernel: Kernel, rows: int = 10) -> Path:
-    values = {ID: list(range(rows)), NUM: [float(n) for n in range(rows)], WORD: [f"w{n}" for n in range(rows)]}
+    values: dict[pa.Field, list[Any]] = {
+        ID: list(range(rows)),
+        NUM: [float(n) for n in range(rows)],
+        WORD: [f"w{n}" for n in range(rows)],
+    }
     return kernel.file("f", rows_of(values))
 
 
