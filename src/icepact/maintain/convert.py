@@ -163,8 +163,8 @@ class _Conversion:
             self.converted.clear()
             self.checked.clear()
             self.meaning = meaning
-        told = points_to(self.table, view, files)
-        work = find_work(files, view.deletes, version=view.format_version, points_to=told, only=self.wanted)
+        named = points_to(self.table, view, files)
+        work = find_work(files, view.deletes, version=view.format_version, points_to=named, only=self.wanted)
         if self.wanted is None:
             self.wanted = work.by_key
         self.kept |= {one.what: one for one in work.kept}
