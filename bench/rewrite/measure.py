@@ -5,12 +5,13 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -53,6 +54,8 @@ class Subject:
     """Its data files."""
     scans: Scans
     lineage: bool
+    options: Mapping[str, Any]
+    """What icepact is asked for."""
 
 
 def run(wishes: Wishes) -> list[Measured]:
@@ -129,6 +132,7 @@ def messy_subject(workshop: Workshop, workload: Workload, pile: Pile, *, scale: 
         paths=frozenset(data_paths(workshop, table)),
         scans=scan(workshop, table, pile, passes=1, lineage=lineage),
         lineage=lineage,
+        options=workload.options,
     )
     workshop.drop(table)
 
@@ -159,7 +163,8 @@ def _once(subject: Subject, side: Side, tuning: Tuning) -> Run:
         case Side.SPARK:
             return timed(subject, lambda: rewrite_by_spark(subject.workshop, subject.table, TARGET, tuning))
         case Side.ICEPACT:
-            return timed(subject, lambda: rewrite_by_icepact(subject.workshop.compactor, subject.table, TARGET))
+            workshop, options = subject.workshop, subject.options
+            return timed(subject, lambda: rewrite_by_icepact(workshop.compactor, subject.table, TARGET, **options))
         case Side.CP:
             return _copy(subject)
 

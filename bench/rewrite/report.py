@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 from bench.code import as_markdown as as_code
 from bench.rewrite.results import Layout, Measured, Run, Side, ordered
-from bench.rewrite.workloads import CP_BAR, CP_SCALE, SCANS_BAR, WORKLOADS, Workload
+from bench.rewrite.workloads import CP_BAR, CP_SCALE, WORKLOADS, Workload
 
 _BY_NAME = {workload.name: workload for workload in WORKLOADS}
 _MB = 1e6
@@ -82,7 +82,14 @@ def figures(measured: Measured) -> list[Figure]:
     judged_by_cp = measured.workload == "a" and measured.scale >= CP_SCALE
     wanted = (
         ("speed-up over Spark's action", Side.SPARK, Side.ICEPACT, _seconds, workload.bar, True),
-        ("scans after icepact / after Spark's action", Side.ICEPACT, Side.SPARK, _scan_seconds, SCANS_BAR, False),
+        (
+            "scans after icepact / after Spark's action",
+            Side.ICEPACT,
+            Side.SPARK,
+            _scan_seconds,
+            workload.scans_bar,
+            False,
+        ),
         ("icepact / cp", Side.ICEPACT, Side.CP, _seconds, CP_BAR if judged_by_cp else None, False),
     )
     found = []
@@ -160,7 +167,8 @@ def _scans(results: Sequence[Measured]) -> Table:
             f"{scan_total(m.scans_before):.2f}",
             *(f"{_scan_seconds(s):.2f}" if s else "-" for s in sums),
         ]
-        cells += [str(figure.ratio), f"{SCANS_BAR:g}", figure.verdict] if figure else ["-", f"{SCANS_BAR:g}", "MISSED"]
+        bar = f"{_BY_NAME[m.workload].scans_bar:g}"
+        cells += [str(figure.ratio), bar, figure.verdict] if figure else ["-", bar, "MISSED"]
         rows.append(tuple(cells))
     return Table(title="Scans: sum of five queries", head=head, rows=tuple(rows))
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from bench.rewrite.results import Effort
 from bench.rewrite.tables import Workshop, settings
@@ -49,9 +50,9 @@ def rewrite_by_spark(workshop: Workshop, table: str, target: int, tuning: Tuning
         ).collect()
 
 
-def rewrite_by_icepact(compactor: Compactor, table: str, target: int) -> Effort:
+def rewrite_by_icepact(compactor: Compactor, table: str, target: int, **options: Any) -> Effort:
     """icepact, as its users call it: plan, rewrite, proof and commit."""
-    outcome = compactor.compact(table, target_file_size=target)
+    outcome = compactor.compact(table, target_file_size=target, **options)
     if outcome.status is not Status.COMMITTED:
         reasons = sorted({group.reason for group in outcome.groups if group.reason})
         raise RuntimeError(f"{outcome.status}: {outcome.error or '; '.join(reasons)}")

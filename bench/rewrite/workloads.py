@@ -1,9 +1,10 @@
 """The workloads: which mess, how much of it, and how much faster than Spark's action icepact should be."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from typing import Any
 
 from bench.rewrite.rows import FIRST_DAY, LINES_PER_ORDER, Kind
 from bench.rewrite.sides import Tuning, concurrency
@@ -15,7 +16,9 @@ FEWEST = 5
 """Files at the smallest scales, where they get smaller instead: enough to be worth rewriting to both sides."""
 PARTITION_FILES = 5
 SCANS_BAR = 1.10
-"""Scans after icepact take at most so many times what they take after Spark's action."""
+"""The usual `Workload.scans_bar`."""
+CARRIED_SCANS_BAR = 1.15
+"""The same where deleted rows stay."""
 CP_BAR = 2.0
 CP_SCALE = 4.0
 """From this scale on, workload a takes at most `CP_BAR` times what `cp` takes: below, fixed costs weigh too much."""
@@ -42,6 +45,10 @@ class Workload:
     partitioned: bool = False
     trials: tuple[Tuning, ...] = field(default_factory=lambda: (Tuning(),))
     """Ways to run Spark's action, of which the fastest is used."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What icepact is asked for."""
+    scans_bar: float = SCANS_BAR
+    """Scans after icepact take at most so many times what they take after Spark's action."""
 
     def pile(self, workshop: Workshop, scale: float) -> Pile:
         """Its files at a scale."""
@@ -124,6 +131,15 @@ WORKLOADS = (
         file_size=MB,
         partitioned=True,
         trials=_CONCURRENT,
+    ),
+    Workload(
+        name="h",
+        title="position deletes on every file, carried",
+        bar=15,
+        file_size=_FLINK,
+        mess=_all_positions,
+        options={"deletes": "carry"},
+        scans_bar=CARRIED_SCANS_BAR,
     ),
 )
 
