@@ -101,6 +101,7 @@ class Kernel:
     compared: Compared = Compared.SAMPLE
     lanes: int = 1
     max_file_size: int = 2**40
+    carries: bool = False
 
     @property
     def context(self) -> TaskContext:
@@ -157,7 +158,14 @@ class Kernel:
         files = tuple(given(i) if isinstance(i, Path) else i for i in inputs)
         context = self.context
         stem = str(self.folder / f"out-of-{context.run_id}")
-        work = UnitWork(unit_id="u", inputs=files, output=stem, max_file_size=self.max_file_size, lanes=self.lanes)
+        work = UnitWork(
+            unit_id="u",
+            inputs=files,
+            output=stem,
+            max_file_size=self.max_file_size,
+            lanes=self.lanes,
+            carries=self.carries,
+        )
         [report] = run_units([work], context, "0", last=True)
         return report
 

@@ -233,6 +233,8 @@ class Change:
     removed: frozenset[str] = frozenset()
     added_deletes: Sequence[Delete] = ()
     removed_deletes: frozenset[str] = frozenset()
+    kept_deletes: Sequence[Delete] = ()
+    """Added with the sequence numbers that they have."""
     number: int | None = None
     """Data sequence number of what is added; null: the new snapshot's."""
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -283,6 +285,7 @@ class Metadata:
         }
         manifest = f"{METADATA}/{word}-m0"
         deletes |= {d.path: d._replace(number=number, manifest=manifest) for d in change.added_deletes}
+        deletes |= {d.path: d._replace(manifest=manifest) for d in change.kept_deletes}
         of_added = number if change.number is None else change.number
         files: dict[str, Data] = {}
         added = [f._replace(number=of_added, manifest=manifest) for f in change.added]

@@ -155,6 +155,9 @@ class Rewrite:
             added_deletes=tuple(more),
         )
 
+    def add_copy(self, delete: Delete) -> None:
+        self.change = replace(self.change, kept_deletes=(*self.change.kept_deletes, delete))
+
     def dataSequenceNumber(self, number: int) -> None:
         self.change = replace(self.change, number=number)
 
@@ -415,6 +418,8 @@ def stored_files(table: ModelTable, folder: str) -> list[StoredFile]:
 
 
 def _size(catalog: Catalog, path: str) -> int:
+    if path in catalog.deletes and catalog.deletes[path].key is not None:
+        return catalog.deletes[path].value.size  # a copy of somebody's delete
     return 10 * len(catalog.contents[path].rows) if path in catalog.contents else 1
 
 
@@ -438,6 +443,11 @@ def delete_files(table: ModelTable, paths: Sequence[str]) -> None:
 def deletes_to_remove(java: Any, view: HeadView, dangling: list[str], inputs: list[str]) -> set[str]:
     """The delete files that a rewrite names."""
     return {d.path for d in view.deletes if d.path in dangling or d.referenced in inputs}
+
+
+def add_copy(table: ModelTable, view: HeadView, rewrite: Rewrite, path: str, copy: str) -> None:
+    """Add a delete file of the head once more, under another path and as old as it is."""
+    rewrite.add_copy(table.catalog.deletes[copy])
 
 
 def manifest_prefix_of(table: ModelTable, rewrite: Rewrite) -> str:
@@ -537,21 +547,49 @@ class ModelStaging:
         )
         return file, told
 
+    def is_stored(self, told: Mapping[str, Any]) -> bool:
+        return told["file-path"] in self._catalog.storage
+
     def read(self, step: RewriteFiles, unit: Unit, unit_id: str) -> list[Data]:
-        """Rows of the inputs that readers saw at the pin, as new files; they are not on storage yet."""
+        """Rows of the inputs that readers saw at the pin, as new files; they are not on storage yet. Where deletes are
+        carried, all rows that were there."""
         seen: dict[Place, list[Seen]] = {}
         for file in (self._snapshot.files[f.path] for f in unit.files):
             needed = {file.path, *(d.path for d in self._snapshot.deletes.values() if d.reaches(file))}
             if not needed <= self._catalog.storage.keys():
                 raise Refusal("NotFoundException", "an input is not there any more")
-            for one in self._snapshot.read(file):
+            every = map(Seen, file.rows, file.row_ids, file.held)
+            for one in every if step.carries else self._snapshot.read(file):
                 seen.setdefault((1, (one.row.day,)) if step.regroup else file.place, []).append(one)
         return [
             written(f"{self._folder}/{unit_id}{self._round}-{n}", place, some, self._column)
             for n, (place, some) in enumerate(seen.items())
         ]
 
-    def write(self, files: Sequence[Data]) -> Generator[Event, None, UnitResult]:
+    def carried(self, step: RewriteFiles, unit: Unit, unit_id: str, files: Sequence[Data]) -> list[Delete]:
+        """Deletes of rows that are in new files and that readers did not see at the pin."""
+        if not step.carries:
+            return []
+        inputs = [self._snapshot.files[f.path] for f in unit.files]
+        seen = {one.row for file in inputs for one in self._snapshot.read(file)}
+        gone = {row for file in files for row in file.rows} - seen
+        return [
+            self.delete(file, f"{self.stem(unit_id)}-{n}-dead", gone)
+            for n, file in enumerate(files)
+            if gone & set(file.rows)
+        ]
+
+    def delete(self, file: Data, path: str, gone: Collection[Row]) -> Delete:
+        """A new delete of those rows of a file that are gone."""
+        return Delete(
+            path=path,
+            kind=DeleteKind.DV if self.version > 2 else DeleteKind.POSITION,
+            place=file.place,
+            hits=frozenset((file.path, row.name) for row in file.rows if row in gone),
+            referenced=file.path,
+        )
+
+    def write(self, files: Sequence[Data], deletes: Sequence[Delete]) -> Generator[Event, None, UnitResult]:
         """Put new files on storage; while that goes on, the run looks whether it must stop."""
         yield Waiting()
         waited = self._table.stop("write", files)
@@ -559,12 +597,16 @@ class ModelStaging:
         if waited > TASK_TIMEOUT:
             raise Refusal("SparkException", "the task was lost")
         self._catalog.store(files)
+        for delete in deletes:
+            self._catalog.deletes[delete.path] = delete
+            self._catalog.write(delete.path)
         told = [self.stored(_document(file)) for file in files]
         return UnitResult(
             rows_observed=sum(len(f.rows) for f in files),
             files=[file for file, _ in told],
             documents=[document for _, document in told],
             method=Method.SPARK,
+            deletes=[_delete_document(delete) for delete in deletes],
         )
 
 
@@ -584,6 +626,7 @@ class ModelLateDeletes:
         catalog, step = self._staging.catalog, self._steps[group_id]
         known = {path: d for s in catalog.metadata.snapshots.values() for path, d in s.deletes.items()}
         added: list[Delete] = []
+        kept: list[Delete] = []
         for unit_id, unit in zip(unit_ids(step), step.units, strict=True):
             outputs = [catalog.contents[told["file-path"]] for told in self._results[unit_id].documents]
             gone: set[Row] = set()
@@ -597,23 +640,35 @@ class ModelLateDeletes:
                 if replaced and not dropped <= here:
                     return "rows that were deleted are not any more"
                 gone |= here
-            added += [self._delete(output, unit_id, gone) for output in outputs if gone & set(output.rows)]
+            own = {document["file-path"] for document in self._results[unit_id].deletes}
+            if any(file.path in changed for file in unit.files):
+                names = {name for path in own for _, name in catalog.deletes[path].hits}
+                dead = {row for output in outputs for row in output.rows if row.name in names}
+                replaced_in = [file.path for file in unit.files if file.path in changed and changed[file.path].replaced]
+                if not dead & {row for path in replaced_in for row in catalog.contents[path].rows} <= gone:
+                    return "rows that were deleted are not any more"
+                gone |= dead
+                added += [self._delete(output, unit_id, gone) for output in outputs if gone & set(output.rows)]
+            else:
+                kept += [catalog.deletes[path] for path in sorted(own)]
         self._staging.stop("carry", added)
         for delete in added:
             self._on_file(delete.path)
             catalog.deletes[delete.path] = delete
             catalog.write(delete.path)
         self._staging.stop("carried", added)
-        return [_delete_document(delete) for delete in added]
+        return [_delete_document(delete) for delete in (*kept, *added)]
+
+    def copy(self, delete: DeleteFile, group_id: str) -> str:
+        catalog = self._staging.catalog
+        path = f"{self._staging.stem(unit_ids(self._steps[group_id])[0])}-moved-{next(self._numbers)}"
+        self._on_file(path)
+        catalog.deletes[path] = catalog.metadata.head.deletes[delete.path]._replace(path=path)
+        catalog.write(path)
+        return path
 
     def _delete(self, output: Data, unit_id: str, gone: Collection[Row]) -> Delete:
-        return Delete(
-            path=f"{self._staging.stem(unit_id)}-deletes-{next(self._numbers)}",
-            kind=DeleteKind.DV if self._staging.version > 2 else DeleteKind.POSITION,
-            place=output.place,
-            hits=frozenset((output.path, row.name) for row in output.rows if row in gone),
-            referenced=output.path,
-        )
+        return self._staging.delete(output, f"{self._staging.stem(unit_id)}-deletes-{next(self._numbers)}", gone)
 
 
 def _delete_document(delete: Delete) -> dict[str, Any]:
@@ -661,7 +716,8 @@ def execute(
             if unit_id in results:
                 continue
             try:
-                results[unit_id] = yield from staging.write(staging.read(step, unit, unit_id))
+                files = staging.read(step, unit, unit_id)
+                results[unit_id] = yield from staging.write(files, staging.carried(step, unit, unit_id, files))
             except Refusal as error:
                 yield UnitFailed(unit_id=unit_id, reason=str(error))
                 clean = False
@@ -680,4 +736,5 @@ def _written(step: RewriteFiles, results: Mapping[str, UnitResult]) -> Written:
         rows_observed=sum(u.rows_observed for u in units),
         files=tuple(f for u in units for f in u.files),
         methods={Method.SPARK.value: len(units)},
+        deletes_carried=sum(u.deletes_carried for u in units),
     )

@@ -172,6 +172,8 @@ class Example(NamedTuple):
     old: bool
     """Whether there is a file of the old spec."""
     compares: Compares
+    carries: bool
+    """Whether runs copy deleted rows, with their deletes."""
     kinds: Sequence[str]
     """What others do: only a few kinds of things, and those more often."""
     events: Sequence[Event]
@@ -187,6 +189,7 @@ class Example(NamedTuple):
         return Example(
             old=dice.random() < 0.5,
             compares=dice.choice(list(Compares)),
+            carries=Dice(-number - 1).random() < 0.5,  # by itself: all else is as it ever was
             kinds=_kinds(dice),
             events=[
                 Event(name, {key: choose(dice) for key, choose in {**EVENTS[name][1], **_with(name, lucks)}.items()})
@@ -195,7 +198,9 @@ class Example(NamedTuple):
         )
 
     def __str__(self) -> str:
-        first = f"old={self.old}, compares={self.compares.value}, others: {', '.join(self.kinds)}"
+        first = (
+            f"old={self.old}, compares={self.compares.value}, carries={self.carries}, others: {', '.join(self.kinds)}"
+        )
         return "\n".join([first, *map(str, self.events)])
 
 
@@ -214,6 +219,7 @@ class Played:
 
     def __init__(self, example: Example) -> None:
         self.world = World(example.compares)
+        self.world.carries = example.carries
         self.others = self.world.others
         self.kinds = example.kinds
         try:

@@ -244,6 +244,8 @@ class World:
         self.zombies: list[tuple[datetime, Sequence[Data]]] = []
         """What tasks of dead processes may still write, and until when."""
         self.sound = True
+        self.carries = False
+        """Whether runs copy deleted rows, with their deletes."""
         self._tokens = count(1)
         self._checked: tuple[object, int] = (None, 0)
         self._stops = 0
@@ -269,7 +271,7 @@ class World:
         self, *groups: Sequence[str], host: str = "here", store: int = 0, commits: int = 1, split: bool = False
     ) -> Agent:
         """Pin, plan and begin."""
-        plan = self._plan(groups, _policy(commits), split)
+        plan = self._plan(groups, _policy(commits), split=split)
         return self._agent(
             host, store, lambda spark_catalog, records: runs.apply(spark_catalog, plan, records, Silent())
         )
@@ -296,7 +298,7 @@ class World:
         """Newest first."""
         return list(self.stores[store].runs(catalog=self.name, open_only=open_only))
 
-    def _plan(self, groups: Sequence[Sequence[str]], policy: Policy, split: bool) -> Plan:
+    def _plan(self, groups: Sequence[Sequence[str]], policy: Policy, *, split: bool) -> Plan:
         view = self.table().view("main", [path for group in groups for path in group])
         live = {f.path: f for f in view.files}
         steps = []
@@ -316,6 +318,7 @@ class World:
                     predicted_files=1,
                     predicted_bytes=1,
                     delete_records=0,
+                    carries=self.carries and files[0].spec_id != 0,
                 )
             )
         return Plan(
@@ -695,7 +698,11 @@ def set_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
             **{"_referenced": model_table.referenced_manifests, **stand_ins("stored_files")},
             "_metadata": lambda table, stored, lost: [],  # of table metadata the model knows only the newest
         },
-        replace: {"ensure_callback_server_started": lambda _: None, "deletes_to_remove": model_table.deletes_to_remove},
+        replace: {
+            "ensure_callback_server_started": lambda _: None,
+            "deletes_to_remove": model_table.deletes_to_remove,
+            "_add_copy": model_table.add_copy,
+        },
         process: {"this_process": this_process, "has_ended": lambda pid, born: STAGE.world.born(pid) != born},
     }.items():
         for name, stand_in in names.items():

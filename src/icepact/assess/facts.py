@@ -21,6 +21,7 @@ def facts_of(totals: PartitionTotals, threshold: int) -> list[Facts]:
         totals.sums(totals.stats.row_groups).tolist(),
         np.stack([totals.deletes(kind) for kind in DeleteKind], axis=1).tolist(),
         np.stack([totals.deletes(kind, records=True) for kind in DeleteKind], axis=1).tolist(),
+        totals.sums(where=totals.stats.deletes.single & (size >= threshold)).tolist(),
         _overlaps(totals),
         strict=True,
     )
@@ -34,9 +35,10 @@ def facts_of(totals: PartitionTotals, threshold: int) -> list[Facts]:
             row_groups=row_groups,
             delete_files=dict(zip(kinds, delete_files, strict=True)),
             delete_records=dict(zip(kinds, delete_records, strict=True)),
+            single_deletes=single,
             overlap=overlap,
         )
-        for files, small, total, rows, row_groups, delete_files, delete_records, overlap in columns
+        for files, small, total, rows, row_groups, delete_files, delete_records, single, overlap in columns
     ]
 
 

@@ -145,5 +145,6 @@ def _total(partitions: Sequence[PartitionHealth], stats: FileStats) -> Facts:
         row_groups=sum(f.row_groups for f in parts),
         delete_files={kind.value: int((kinds == number).sum()) for number, kind in enumerate(KINDS)},
         delete_records={kind.value: int(records[kinds == number].sum()) for number, kind in enumerate(KINDS)},
+        single_deletes=sum(f.single_deletes for f in parts),
         overlap=Overlap.sum(overlaps) if overlaps else None,
     )

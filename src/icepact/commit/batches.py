@@ -1,11 +1,11 @@
 """Batches of groups that are committed together, and the journal of every attempt."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from icepact.commit.judge import InputAtPin, Verdict
+from icepact.commit.judge import DeleteKey, InputAtPin, Verdict
 from icepact.iceberg.table.staging import FileDocument
 from icepact.model.files import DeleteFile
 from icepact.model.run import Attempt, CommittedBatch, groups_of
@@ -25,9 +25,12 @@ class ProvenGroup:
     """True if the outputs are in other partitions than the inputs: later deletes of those would miss them."""
     rows_in: int
     rows_out: int
+    """Deleted ones that the outputs hold all the same included."""
     columns_compared: int
     row_sum: int | None = None
     """Sum of the hashes of all rows, if the proof made one."""
+    deletes: Sequence[DeleteDocument] = ()
+    """Of rows that the outputs hold and readers do not see."""
 
     @property
     def paths(self) -> list[str]:
@@ -38,6 +41,11 @@ class ProvenGroup:
     def written(self) -> frozenset[str]:
         """Paths of all outputs."""
         return frozenset(str(document["file-path"]) for document in self.outputs)
+
+    @property
+    def delete_files(self) -> frozenset[str]:
+        """Paths of the deletes of its outputs."""
+        return frozenset(str(document["file-path"]) for document in self.deletes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,10 +83,14 @@ class Carrier(Protocol):
     """Takes deletes along that reached inputs while they were rewritten."""
 
     def carry(self, group_id: str, changed: Mapping[str, HeadDeletes]) -> Sequence[DeleteDocument] | str:
-        """Write the deletes of these inputs as deletes of the group's outputs; or why that cannot be done.
+        """All deletes of the group's outputs: those that it carries, and those of these inputs; or why that cannot be
+        done.
 
         Called anew at every head: what it wrote for an earlier one is of no use any more.
         """
+
+    def copy(self, delete: DeleteFile, group_id: str) -> str:
+        """Copy a delete file as it is to the files of a group; returns the path. Raises if that cannot be done."""
 
 
 class Journal(Protocol):
@@ -112,6 +124,10 @@ class Committed:
 
     landed: Sequence[CommittedBatch]
     given_up: Mapping[str, Verdict]
+    delete_files: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By group: files of deletes that are in the table with it."""
+    moved: Mapping[DeleteKey, DeleteKey] = field(default_factory=dict)
+    """Deletes that are in the table under another key now."""
 
     @property
     def groups(self) -> frozenset[str]:

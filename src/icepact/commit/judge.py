@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from icepact.model.files import DataFile, DeleteFile, DeleteKind
 
-DeleteKeys = frozenset[tuple[str, int | None]]
+DeleteKey = tuple[str, int | None]
+DeleteKeys = frozenset[DeleteKey]
 
 
 class Answer(StrEnum):
@@ -18,6 +19,7 @@ class Answer(StrEnum):
     NEW_POSITION_DELETES = "new position deletes"
     NEW_DELETES_OF_BOTH_KINDS = "late, with new position deletes"
     REPLAN = "re-plan"
+    NOT_CARRIED = "re-plan: its deletes are applied"
     VANISHED = "its new files vanished"
     SUPERSEDED = "superseded"
     REFUSED = "refused"
@@ -72,6 +74,18 @@ def pinned_inputs(files: Sequence[DataFile], deletes: Sequence[DeleteFile]) -> l
         )
         for f in files
     ]
+
+
+def with_moved(inputs: Sequence[InputAtPin], moved: Mapping[DeleteKey, DeleteKey]) -> list[InputAtPin]:
+    """The same inputs, where deletes that apply to them are known by another key by now."""
+    if not moved:
+        return list(inputs)
+    return [replace(i, deletes=frozenset(moved.get(key, key) for key in i.deletes)) for i in inputs]
+
+
+def moved_on(known: Mapping[DeleteKey, DeleteKey], more: Mapping[DeleteKey, DeleteKey]) -> dict[DeleteKey, DeleteKey]:
+    """By which keys deletes are known that were moved, some of them once more."""
+    return {old: more.get(new, new) for old, new in known.items()} | dict(more)
 
 
 def judge(

@@ -31,7 +31,7 @@ def prove(written: Written, files: Sequence[DataFile], deletes: Sequence[DeleteF
         if file.stored_rows is not None:
             _same(f"rows in the footer of {file.path}", file.stored_rows, "rows described", file.rows, written)
     dropped = rows_in - rows_out
-    _dropped_is_accounted_for(dropped, files, deletes, written)
+    _deletes_account_for(dropped, files, deletes, written)
     return _compare_columns(written, _comparable(written, files, schema), dropped)
 
 
@@ -40,10 +40,12 @@ def _same(what: str, one: int, other_what: str, other: int, written: Written) ->
         raise ProofFailed(f"group {written.group_id}: {what} {one}, {other_what} {other}")
 
 
-def _dropped_is_accounted_for(
+def _deletes_account_for(
     dropped: int, files: Sequence[DataFile], deletes: Sequence[DeleteFile], written: Written
 ) -> None:
-    """Vectors say exactly how many rows go; other deletes say at most how many, or nothing at all."""
+    """Vectors say exactly how many rows go, or are deleted in the new files; other deletes say at most how many, or
+    nothing at all."""
+    gone = dropped + written.deletes_carried
     if dropped < 0:
         raise ProofFailed(f"group {written.group_id}: {-dropped} more rows were written than there were")
     attached = {i: deletes[i] for f in files for i in f.deletes}
@@ -52,8 +54,11 @@ def _dropped_is_accounted_for(
         return
     records = sum(d.records for d in attached.values())
     exact = kinds <= {DeleteKind.DV}
-    if dropped > records or (exact and dropped != records):
-        raise ProofFailed(f"group {written.group_id}: {dropped} rows dropped, the deletes account for {records}")
+    if gone > records or (exact and gone != records):
+        carried = f" and {written.deletes_carried} carried" if written.deletes_carried else ""
+        raise ProofFailed(
+            f"group {written.group_id}: {dropped} rows dropped{carried}, the deletes account for {records}"
+        )
 
 
 # -- columns --------------------------------------------------------------------------------------

@@ -17,19 +17,19 @@ from icepact.commit.batches import (
     Carrier,
     CommitBatch,
     Committed,
-    DeleteDocument,
-    HeadDeletes,
     Journal,
     ProvenGroup,
 )
 from icepact.commit.dangling import candidates, dangling, needs_content
-from icepact.commit.judge import Answer, ReadPoint, Verdict, judge
+from icepact.commit.judge import Answer, DeleteKey, ReadPoint, Verdict, judge, moved_on, with_moved
 from icepact.commit.post_commit import check_after, delete_digest
 from icepact.commit.reconcile import commit_window
+from icepact.commit.taking_along import TakenAlong, take_along
 from icepact.iceberg.commit.orphan_metadata import orphan_metadata
 from icepact.iceberg.commit.replace import (
     CARRIED_DELETES,
     COMMIT_ID,
+    LATE_DELETES,
     HistoryCut,
     UnusedFiles,
     find_commit,
@@ -78,8 +78,8 @@ class _Attempt:
     """All deletes that go with the commit."""
     carry: set[str] = field(default_factory=set)
     """Groups whose inputs have new position deletes."""
-    carried: list[DeleteDocument] = field(default_factory=list)
-    """New deletes of their outputs, which say the same."""
+    along: TakenAlong = field(default_factory=TakenAlong)
+    """New deletes of their outputs."""
     outputs: Any = None
     """Java's own data files."""
     added_deletes: Any = None
@@ -97,11 +97,6 @@ class _Attempt:
     def inputs(self) -> frozenset[str]:
         """Paths of everything that is replaced."""
         return frozenset(path for g in self.groups for path in g.paths)
-
-    @property
-    def rows_carried(self) -> int:
-        """Rows of the outputs that the commit deletes."""
-        return sum(int(document["record-count"]) for document in self.carried)
 
     @property
     def documents(self) -> list[FileDocument]:
@@ -146,6 +141,10 @@ class _Committing:
     unanswered: int = 0
     why: str = ""
     """The last attempt came to nothing."""
+    delete_files: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By group: files of deletes that are in the table with it."""
+    moved: dict[DeleteKey, DeleteKey] = field(default_factory=dict)
+    """Deletes that are in the table under another key now."""
 
     def carry_out(self) -> Committed:
         """Try until every group is in the table or given up."""
@@ -165,7 +164,7 @@ class _Committing:
             raise CommitUnknown(self.why)
         reason = f"not committed in {ATTEMPTS} attempts, the last time because {self.why}"
         self.given_up |= {g.group_id: Verdict(answer=Answer.REPLAN, reason=reason) for g in self.remaining}
-        return Committed(landed=self.landed, given_up=self.given_up)
+        return Committed(landed=self.landed, given_up=self.given_up, delete_files=self.delete_files, moved=self.moved)
 
     def _look_for_ended(self) -> None:
         """Commits may turn out to be in the table although nobody said so, or somebody said that they were not."""
@@ -201,12 +200,27 @@ class _Committing:
             if not attempt.groups:
                 return None
             _prepare(self.table, self.staging, self.batch, attempt)
-            fallen = _take_along(self.carrier, self.staging, attempt) or _vanished(self.table, self.batch, attempt)
+            fallen = self._take_along(attempt) or _vanished(self.table, self.batch, attempt)
             if not fallen:
                 return attempt
             self.given_up |= fallen
             self.remaining = [g for g in self.remaining if g.group_id not in fallen]
         return None
+
+    def _take_along(self, attempt: _Attempt) -> dict[str, Verdict]:
+        """Make ready the deletes of the outputs. Returns groups for which that cannot be done."""
+        attempt.along, fallen = take_along(
+            self.carrier, attempt.view, attempt.groups, changed=attempt.carry, removed=attempt.removed
+        )
+        if fallen:
+            return fallen
+        try:
+            attempt.added_deletes = self.staging.java_deletes(attempt.along.all)
+        except Exception as error:
+            reason = f"Iceberg does not take the deletes of its outputs: {error_line(error)}"
+            verdict = Verdict(answer=Answer.NOT_CARRIED, reason=reason)
+            return {group.group_id: verdict for group in attempt.groups if attempt.along.documents[group.group_id]}
+        return {}
 
     def _make(self, attempt: _Attempt) -> None:
         self.number, self.tries = self.number + 1, self.tries + 1
@@ -251,7 +265,7 @@ class _Committing:
             self.batch.branch,
             attempt.recorded,
             snapshot_id,
-            missing=lambda: vanished(table, self.batch.run_id, [*attempt.documents, *_carried_files(attempt)]),
+            missing=lambda: vanished(table, self.batch.run_id, [*attempt.documents, *attempt.along.files]),
             stop=self.journal.broken,
         )
         landed = CommittedBatch(
@@ -261,18 +275,24 @@ class _Committing:
             sequence_number=table.sequence_number_of(snapshot_id),
             groups=[g.group_id for g in attempt.groups],
             delete_files_removed=len(attempt.removed),
-            deletes_carried=attempt.rows_carried,
+            deletes_carried=attempt.along.rows,
+            late_deletes=attempt.along.late,
         )
         _tidy(table, attempt, snapshot_id)
         self.journal.landed(landed)
         self.landed.append(landed)
         self._without(attempt)
+        self.delete_files |= {g.group_id: attempt.along.files_of(g.group_id) for g in attempt.groups}
+        if attempt.along.moved is not None:
+            keys = attempt.along.moved.keys
+            self.moved = moved_on(self.moved, keys)
+            self.remaining = [replace(g, inputs=with_moved(g.inputs, keys)) for g in self.remaining]
 
 
 def _after(batch: CommitBatch, landed: Sequence[CommittedBatch]) -> CommitBatch:
     """The same batch once some of it is in the table."""
     numbers = [commit.sequence_number for commit in landed]
-    whole = not any(commit.deletes_carried for commit in landed)
+    whole = not any(commit.late_deletes for commit in landed)
     last = batch.last - groups_of(landed) if whole else frozenset[str]()
     return replace(batch, last=last, earlier=[*batch.earlier, *numbers])
 
@@ -395,75 +415,30 @@ def _prepare(table: IcebergTable, staging: Staging, batch: CommitBatch, attempt:
     attempt.removed = {d.key for d in attempt.dangling} | {d.key for d in view.deletes if d.referenced in inputs}
 
 
-def _take_along(carrier: Carrier, staging: Staging, attempt: _Attempt) -> dict[str, Verdict]:
-    """Write the position deletes that inputs have gained as deletes of the outputs. Returns groups for which that
-    cannot be done: they are planned again."""
-    attempt.carried = []
-    carrying = {group.group_id: group for group in attempt.groups if group.group_id in attempt.carry}
-    fallen: dict[str, str] = {}
-    for group_id, group in carrying.items():
-        try:
-            found = carrier.carry(group_id, _changed(group, attempt.view))
-        except Exception as error:
-            found = error_line(error)
-        if isinstance(found, str):
-            fallen[group_id] = found
-        else:
-            attempt.carried += found
-    if attempt.carried and not attempt.removed:  # Iceberg wants it so
-        fallen |= dict.fromkeys(carrying, "no delete file goes for those that would come")
-    if not fallen:
-        try:
-            attempt.added_deletes = staging.java_deletes(attempt.carried)
-        except Exception as error:
-            fallen |= dict.fromkeys(carrying, f"Iceberg does not take what would say so: {error_line(error)}")
-    return {
-        group_id: Verdict(answer=Answer.REPLAN, reason=f"new position deletes apply to its inputs, and {why}")
-        for group_id, why in fallen.items()
-    }
-
-
-def _changed(group: ProvenGroup, view: HeadView) -> dict[str, HeadDeletes]:
-    """Inputs of a group to which other deletes apply at the head than when they were read."""
-    now = {file.path: [view.deletes[i] for i in file.deletes] for file in view.files}
-    changed: dict[str, HeadDeletes] = {}
-    for then in group.inputs:
-        attached = {delete.key for delete in now[then.path]}
-        if attached != then.deletes:
-            changed[then.path] = HeadDeletes(now[then.path], replaced=not then.deletes <= attached)
-    return changed
-
-
 def _vanished(table: IcebergTable, batch: CommitBatch, attempt: _Attempt) -> dict[str, Verdict]:
     """Groups with outputs that a removal of orphan files took, as no snapshot has them yet; the last look at them."""
     try:
-        gone = vanished(table, batch.run_id, [*attempt.documents, *_carried_files(attempt)])
+        gone = vanished(table, batch.run_id, [*attempt.documents, *attempt.along.files])
     except Exception as error:
         raise CommitRefused(f"the new files of {table.name} cannot be looked at: {error_line(error)}") from error
     verdicts = {}
     for group in attempt.groups:
-        missing = gone & group.written
+        missing = gone & (group.written | group.delete_files)
         if missing:
             reason = f"{len(missing)} of its new files are not on storage any more, first {min(missing)}"
             verdicts[group.group_id] = Verdict(answer=Answer.VANISHED, reason=reason, missing=missing)
-    lost = {path for path in gone if any(document["file-path"] == path for document in attempt.carried)}
-    if lost:
-        reason = f"{len(lost)} of the deletes that were taken along are not on storage any more, first {min(lost)}"
+    if gone and not verdicts:
+        reason = f"{len(gone)} of the deletes that were taken along are not on storage any more, first {min(gone)}"
         verdict = Verdict(answer=Answer.VANISHED, reason=reason)
-        tried = {group.group_id for group in attempt.groups} & attempt.carry
-        verdicts |= dict.fromkeys(tried - verdicts.keys(), verdict)
+        verdicts = {g.group_id: verdict for g in attempt.groups if attempt.along.documents[g.group_id]}
     return verdicts
-
-
-def _carried_files(attempt: _Attempt) -> list[DeleteDocument]:
-    """The files of what is taken along; vectors share one."""
-    return list({document["file-path"]: document for document in attempt.carried}.values())
 
 
 def _recorded(table: IcebergTable, attempt: _Attempt, now: datetime) -> Attempt:
     """The attempt as the store records it, with all that is needed to check it later."""
     stay = [d for d in attempt.view.deletes if d.key not in attempt.removed]
-    carried = [(str(document["file-path"]), document.get("content-offset")) for document in attempt.carried]
+    added = [(str(document["file-path"]), document.get("content-offset")) for document in attempt.along.all]
+    renamed = attempt.along.moved.keys if attempt.along.moved else {}
     since = _needed_since(attempt) if stay else 0
     return Attempt(
         commit_id=attempt.commit_id,
@@ -475,7 +450,7 @@ def _recorded(table: IcebergTable, attempt: _Attempt, now: datetime) -> Attempt:
         maker=this_process(),
         mark=attempt.manifest_prefix,
         deletes_since=since,
-        deletes=delete_digest([d.key for d in stay if d.sequence_number >= since] + carried),
+        deletes=delete_digest([renamed.get(d.key, d.key) for d in stay if d.sequence_number >= since] + added),
         added_rows=sum(g.rows_out - g.rows_in for g in attempt.groups),
     )
 
@@ -535,8 +510,10 @@ def _replace(table: IcebergTable, batch: CommitBatch, attempt: _Attempt, now: Ca
         "proof-columns": str(sum(g.columns_compared for g in groups)),
         "complete": str(_completes(batch, attempt)).lower(),
     }
-    if attempt.carried:
-        facts[CARRIED_DELETES] = str(attempt.rows_carried)
+    if attempt.along.rows:
+        facts[CARRIED_DELETES] = str(attempt.along.rows)
+    if attempt.along.late:
+        facts[LATE_DELETES] = str(attempt.along.late)
     if batch.earlier:
         facts["earlier-sequence-numbers"] = ",".join(map(str, batch.earlier))
     if None not in sums:
@@ -551,6 +528,7 @@ def _replace(table: IcebergTable, batch: CommitBatch, attempt: _Attempt, now: Ca
         added_deletes=attempt.added_deletes,
         written=frozenset().union(*(g.written for g in groups)),
         dangling=[d.path for d in attempt.dangling],
+        moved=attempt.along.moved.paths if attempt.along.moved else None,
         sequence=batch.pinned_sequence if attempt.late else None,
         facts={COMMIT_ID: attempt.commit_id, **{FACT_PREFIX + k: v for k, v in facts.items()}},
         in_time=lambda: until is None or now() <= until,
@@ -558,9 +536,9 @@ def _replace(table: IcebergTable, batch: CommitBatch, attempt: _Attempt, now: Ca
 
 
 def _completes(batch: CommitBatch, attempt: _Attempt) -> bool:
-    """Whether nothing of the run is left to do with this commit. Deletes that were taken along are: no plan has judged
+    """Whether nothing of the run is left to do with this commit. Deletes that came late are: no plan has judged
     them."""
-    return bool(batch.last) and batch.last <= {g.group_id for g in attempt.groups} and not attempt.carried
+    return bool(batch.last) and batch.last <= {g.group_id for g in attempt.groups} and not attempt.along.late
 
 
 def _dangling(

@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from icepact.iceberg.commit.replace import CARRIED_DELETES, HistoryCut, find_commit, may_still_land, was_taken_back
+from icepact.iceberg.commit.replace import (
+    CARRIED_DELETES,
+    LATE_DELETES,
+    HistoryCut,
+    find_commit,
+    may_still_land,
+    was_taken_back,
+)
 from icepact.iceberg.commit.run_files import referenced
 from icepact.iceberg.table.table import IcebergTable
 from icepact.model.run import Attempt, CommittedBatch, groups_of
@@ -64,6 +71,7 @@ def _by_id(table: IcebergTable, attempt: Attempt, branch: str) -> CommittedBatch
         sequence_number=table.sequence_number_of(snapshot_id),
         groups=attempt.groups,
         deletes_carried=int(table.fact(snapshot_id, CARRIED_DELETES) or 0),
+        late_deletes=int(table.fact(snapshot_id, LATE_DELETES) or 0),
     )
 
 

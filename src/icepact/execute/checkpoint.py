@@ -24,6 +24,7 @@ def to_document(result: UnitResult) -> dict[str, Any]:
     return {
         "method": result.method.value,
         "files": [dict(document) for document in result.documents],
+        "deletes": [dict(document) for document in result.deletes],
         "rows_observed": result.rows_observed,
         "row_map": None if result.row_map is None else base64.b64encode(result.row_map.to_bytes()).decode(),
         **asdict(result.effort),
@@ -45,6 +46,7 @@ def written_of(step: RewriteFiles, documents: Mapping[str, Mapping[str, Any]]) -
         files=tuple(WrittenFile.described(file) for unit in units for file in unit["files"]),
         methods=Counter(unit["method"] for unit in units),
         effort=Effort.sum(map(_effort, units)),
+        deletes_carried=sum(delete["record-count"] for unit in units for delete in unit.get("deletes", ())),
     )
 
 
@@ -64,10 +66,12 @@ def recall(document: Mapping[str, Any], staging: Staging) -> UnitResult | None:
         return None
     try:
         stored = [staging.stored(file) for file in document["files"]]
+        deletes = document.get("deletes", [])
+        whole = all(staging.is_stored(delete) for delete in deletes)
     except JavaError:
         return None
     files = [file for file, _ in stored]
-    if any(file.stored_size != file.size or file.stored_rows not in (None, file.rows) for file in files):
+    if not whole or any(file.stored_size != file.size or file.stored_rows not in (None, file.rows) for file in files):
         return None
     return UnitResult(
         rows_observed=document["rows_observed"],
@@ -76,6 +80,7 @@ def recall(document: Mapping[str, Any], staging: Staging) -> UnitResult | None:
         method=Method(document["method"]),
         effort=_effort(document),
         row_map=_row_map(document.get("row_map")),
+        deletes=deletes,
     )
 
 

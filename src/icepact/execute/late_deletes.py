@@ -1,14 +1,13 @@
-"""Deletes that reached inputs while they were rewritten, written anew as deletes of the outputs.
+"""Deletes that reached inputs while they were rewritten, written anew as deletes of the outputs: together with those
+that a group carries by plan, since a data file has one vector at most.
 
 The row maps of the units say where each row is now; no row is read. What cannot be told for certain is not taken along:
 the group is planned again then. Where a method makes no map, ids of rows do not tell instead: an updated row has the id
 of the one that it replaced, and that one is deleted by position.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
 from itertools import count
@@ -17,19 +16,19 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from icepact.execute.assemble.row_map import locate
+from icepact.execute.assemble.carried import rows_in_outputs, rows_of_input
+from icepact.execute.assemble.new_deletes import VECTORS_FROM, new_file, write_deletes
 from icepact.execute.assemble.task import fetch
 from icepact.execute.deletes.bitmaps import decode_positions
 from icepact.execute.deletes.cache import DeleteCache
-from icepact.execute.deletes.writing import write_positions, write_vectors
 from icepact.execute.rewriters.base import UnitResult
-from icepact.execute.storage.base import Sink, Storage
+from icepact.execute.storage.base import Storage
 from icepact.execute.storage.open import refusal, storage_for
 from icepact.execute.units import unit_ids
 from icepact.iceberg.table.staging import FileDocument, Staging, has_plain_partition
 from icepact.iceberg.table.write_context import write_context
 from icepact.model.errors import IcepactError
-from icepact.model.files import DeleteFile
+from icepact.model.files import DeleteFile, DeleteKind
 from icepact.model.plan import Plan, RewriteFiles, Unit
 from icepact.model.row_map import RowMap
 
@@ -37,8 +36,6 @@ MOST_BYTES, MOST_ROWS = 128 * 1024**2, 20_000_000
 """Of deletes that are read for one group: with more, the group is planned again, and its tasks read them."""
 _AT_ONCE = 8
 """Inputs whose deletes are read at the same time."""
-_VECTORS_FROM = 3
-"""Format version in which positions are deleted by vectors."""
 _Changed: TypeAlias = Mapping[str, tuple[Sequence[DeleteFile], bool]]
 """By the path of an input: the deletes that apply to it now, and whether some that did do not any more."""
 
@@ -62,17 +59,31 @@ class LateDeletes:
         self._numbers = count()
 
     def carry(self, group_id: str, changed: _Changed) -> Sequence[FileDocument] | str:
-        """Write the deletes of these inputs as deletes of the group's outputs; or why that cannot be done."""
+        """All deletes of the group's outputs: those that it carries, and those of these inputs, written anew; or why
+        that cannot be done."""
         step = self._steps[group_id]
         try:
             storage = self._storage()
             _check_size(changed)
-            found = self._located(step, changed, _positions(changed, storage))
-            return self._written(step, found, storage)
+            found, kept = self._located(step, changed, _positions(changed, storage), storage)
+            return [*kept, *self._written(step, found, storage)]
         except _NotCarried as error:
             return str(error)
         except (IcepactError, ValueError) as error:
             return f"they cannot be taken along: {error}"
+
+    def copy(self, delete: DeleteFile, group_id: str) -> str:
+        """Copy a delete file as it is to the files of a group; returns the path."""
+        if delete.size > MOST_BYTES:
+            raise _NotCarried(f"it has more than {MOST_BYTES >> 20} MiB")
+        storage = self._storage()
+        stem = self._staging.output_path(unit_ids(self._steps[group_id])[0])
+        path = f"{stem}-moved-{next(self._numbers)}.{delete.format}"
+        data = fetch(storage, delete)
+        self._on_file(path)
+        with new_file(path, storage) as sink:
+            sink.append(data)
+        return path
 
     def _storage(self) -> Storage:
         facts = write_context(self._staging.table, [])
@@ -82,22 +93,29 @@ class LateDeletes:
         return storage_for(facts.io, facts.credentials)
 
     def _located(
-        self, step: RewriteFiles, changed: _Changed, deleted: Mapping[str, NDArray[np.int64]]
-    ) -> dict[str, NDArray[np.int64]]:
-        """Positions that are to be deleted, by output."""
-        found: dict[str, list[NDArray[np.int64]]] = defaultdict(list)
+        self, step: RewriteFiles, changed: _Changed, deleted: Mapping[str, NDArray[np.int64]], storage: Storage
+    ) -> tuple[dict[str, NDArray[np.int64]], list[FileDocument]]:
+        """Positions that are to be deleted, by output; and deletes that the group carries and that say all there is."""
+        found: dict[str, NDArray[np.int64]] = {}
+        kept: list[FileDocument] = []
         for unit_id, unit in zip(unit_ids(step), step.units, strict=True):
             result = self._results[unit_id]
-            for number, file in enumerate(unit.files):
-                if file.path not in changed:
-                    continue
-                row_map = self._map_of(result, unit)
-                located = locate(row_map, number, deleted[file.path])
-                if changed[file.path][1] and len(located.dropped) != _dropped(row_map, number):
-                    raise _NotCarried(f"rows of {file.path} that were deleted are not any more")
-                for output, positions in located.moved.items():
-                    found[result.files[output].path].append(positions)
-        return {path: np.sort(np.concatenate(parts)) for path, parts in found.items()}
+            numbers = {number: file.path for number, file in enumerate(unit.files) if file.path in changed}
+            if not numbers:
+                kept += result.deletes
+                continue
+            row_map, own = self._map_of(result, unit), _carried(result, storage)
+            for number, path in numbers.items():
+                if changed[path][1]:
+                    _check_still_deleted(path, row_map, number, own, deleted[path])
+            outputs = [file.path for file in result.files]
+            more = rows_in_outputs(row_map, {n: deleted[path] for n, path in numbers.items()}, outputs)
+            known = {outputs[number]: positions for number, positions in own.items()}
+            whole = {path: np.union1d(positions, known.get(path, positions)) for path, positions in more.items()}
+            grown = {path: positions for path, positions in whole.items() if len(positions) > len(known.get(path, ()))}
+            found |= grown
+            kept += [document for document in result.deletes if document["referenced-data-file"] not in grown]
+        return found, kept
 
     def _map_of(self, result: UnitResult, unit: Unit) -> RowMap:
         """The row map of a unit, if it is one of these files."""
@@ -119,32 +137,62 @@ class LateDeletes:
         if not all(has_plain_partition(outputs[path]) for path in found):
             raise _NotCarried("Iceberg's JSON cannot describe their partition")
         stem = f"{self._staging.output_path(names[0])}-deletes"
-        if self._plan.format_version >= _VECTORS_FROM:
-            by = f"icepact version {version('icepact')}"
-            with self._sink(f"{stem}-{next(self._numbers)}.puffin", storage) as sink:
-                deletes = write_vectors(sink, found, created_by=by)
-        else:
-            deletes = []
-            for path, positions in found.items():
-                with self._sink(f"{stem}-{next(self._numbers)}.parquet", storage) as sink:
-                    deletes.append(write_positions(sink, path, positions))
+
+        def name(ending: str) -> str:
+            path = f"{stem}-{next(self._numbers)}.{ending}"
+            self._on_file(path)
+            return path
+
+        vectors = self._plan.format_version >= VECTORS_FROM
+        deletes = write_deletes(
+            found, name, storage, vectors=vectors, created_by=f"icepact version {version('icepact')}"
+        )
         return [
             delete.to_json(outputs[delete.referenced]["spec-id"], outputs[delete.referenced]["partition"])
             for delete in deletes
         ]
 
-    @contextmanager
-    def _sink(self, path: str, storage: Storage) -> Iterator[Sink]:
-        """A new file; nothing is left of it if it cannot be written."""
-        self._on_file(path)
-        sink = storage.create(path)
-        try:
-            yield sink
-            sink.close()
-        except BaseException:
-            with suppress(Exception):
-                sink.abort()
-            raise
+
+def _carried(result: UnitResult, storage: Storage) -> dict[int, NDArray[np.int64]]:
+    """Rows of a unit's outputs that it carries although they are deleted: positions by the number of the output."""
+    number_of = {file.path: number for number, file in enumerate(result.files)}
+    cache = DeleteCache(partial(fetch, storage))
+    return {
+        number_of[delete.referenced]: cache.positions([delete], delete.referenced)
+        for delete in map(_described, result.deletes)
+        if delete.referenced is not None
+    }
+
+
+def _described(document: FileDocument) -> DeleteFile:
+    """A new delete of one data file, by Iceberg's JSON of it."""
+    vector = "content-offset" in document
+    size = document["file-size-in-bytes"]
+    return DeleteFile(
+        path=document["file-path"],
+        offset=document.get("content-offset"),
+        kind=DeleteKind.DV if vector else DeleteKind.POSITION,
+        size=document["content-size-in-bytes"] if vector else size,
+        records=document["record-count"],
+        spec_id=document["spec-id"],
+        partition=tuple(document["partition"]),
+        sequence_number=0,
+        referenced=document["referenced-data-file"],
+        format=document["file-format"],
+        file_size=size,
+    )
+
+
+def _check_still_deleted(
+    path: str, row_map: RowMap, number: int, own: Mapping[int, NDArray[np.int64]], deleted: NDArray[np.int64]
+) -> None:
+    """Refuse if rows of an input that were deleted when it was read are not any more."""
+    if number in row_map.dropped:
+        then = decode_positions(row_map.dropped[number])
+    else:
+        then = rows_of_input(row_map, number, own)
+    if not np.isin(then, deleted, assume_unique=True).all():
+        raise _NotCarried(f"rows of {path} that were deleted are not any more")
 
 
 def _check_size(changed: _Changed) -> None:
@@ -159,9 +207,3 @@ def _positions(changed: _Changed, storage: Storage) -> dict[str, NDArray[np.int6
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="icepact-deletes") as pool:
         found = pool.map(lambda path: cache.positions(changed[path][0], path), changed)
         return dict(zip(changed, found, strict=True))
-
-
-def _dropped(row_map: RowMap, number: int) -> int:
-    """How many rows of an input are in no output."""
-    bitmap = row_map.dropped.get(number)
-    return 0 if bitmap is None else len(decode_positions(bitmap))

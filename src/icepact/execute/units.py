@@ -295,4 +295,5 @@ def _of_group(step: RewriteFiles, results: Mapping[str, UnitResult], staging: St
         effort=Effort.sum(u.effort for u in units),
         methods=Counter(u.method.value for u in units),
         fallback=fallback,
+        deletes_carried=sum(u.deletes_carried for u in units),
     )

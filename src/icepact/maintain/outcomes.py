@@ -35,7 +35,7 @@ def outcome_of(run: Run) -> Outcome:
     # of work that several processes did it cannot be told
     overhead = 0.0 if run.claim.epoch or plan.chores else _overhead(made, seconds, effort.seconds, plan.predicted.cores)
     rows_deleted = sum(g.rows_in - g.rows_out for g in done)
-    carried = sum(landed.deletes_carried for landed in run.landed)
+    late = sum(landed.late_deletes for landed in run.landed)
     return Outcome(
         run_id=run.run_id,
         table=plan.table,
@@ -52,7 +52,8 @@ def outcome_of(run: Run) -> Outcome:
         bytes_before=plan.before.bytes,
         bytes_after=plan.before.bytes + sum(g.bytes_out - g.bytes_in for g in done),
         delete_files_removed=sum(landed.delete_files_removed for landed in run.landed),
-        deletes_carried=carried,
+        deletes_carried=sum(landed.deletes_carried for landed in run.landed),
+        late_deletes=late,
         proof=plan.policy.verify.value,
         methods=Counter(g.method for g in done),
         groups=groups,
@@ -69,7 +70,7 @@ def outcome_of(run: Run) -> Outcome:
         predicted_money=round(predicted.money + sum(step.predicted_money for step in steps), 9),
         money=round(sum(g.money for g in groups) + sum(step.money for step in steps), 9),
         currency=plan.prices.currency,
-        complete=plan.complete and len(done) == len(tried) and not carried,
+        complete=plan.complete and len(done) == len(tried) and not late,
         layout=plan.policy.fingerprint,
         pinned_sequence_number=plan.sequence_number,
         planned_at=plan.planned_at,

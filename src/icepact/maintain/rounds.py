@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, assert_never
 
 from icepact.commit.batches import CommitBatch, ProvenGroup
-from icepact.commit.judge import Answer, Verdict, pinned_inputs
+from icepact.commit.judge import Answer, DeleteKey, Verdict, moved_on, pinned_inputs, with_moved
 from icepact.commit.proof import prove
 from icepact.commit.protocol import commit
 from icepact.economics.run_budget import RunBudget
@@ -60,6 +60,7 @@ BROKEN = "(broken)"
 `icepact unblock`."""
 _AGAIN = (
     Answer.REPLAN,
+    Answer.NOT_CARRIED,
     Answer.ONLY_NEW_EQUALITY_DELETES,
     Answer.NEW_POSITION_DELETES,
     Answer.NEW_DELETES_OF_BOTH_KINDS,
@@ -95,6 +96,10 @@ class Run:
     """Outputs of units that had to be done again."""
     carried: set[str] = field(default_factory=set)
     """Files of deletes that were taken along, or should have been."""
+    delete_files: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By group: files of deletes that are in the table with it."""
+    moved: dict[DeleteKey, DeleteKey] = field(default_factory=dict)
+    """Deletes that commits of this run have put under another key."""
     clean: bool = True
     """False if files may have been written that are not known by name."""
     attempt: Attempt | None = None
@@ -145,7 +150,8 @@ class Run:
     def outputs(self) -> frozenset[str]:
         """Files that are in the table."""
         done = self.committed
-        return frozenset(f.path for group, written in self.written.items() if group in done for f in written.files)
+        data = {f.path for group, written in self.written.items() if group in done for f in written.files}
+        return frozenset(data.union(*(files for group, files in self.delete_files.items() if group in done)))
 
 
 class Work:
@@ -210,7 +216,8 @@ class Work:
             view = self._table.view(
                 plan.branch, [f.path for s in plan.rewrites if s.group_id in again for f in s.files]
             )
-            planned = rebase(plan, again, view)
+            refused = {g for g in again if self._run.given_up[g].answer is Answer.NOT_CARRIED}
+            planned = rebase(plan, again, view, applied=refused)
             self._run.given_up |= planned.given_up
             if not planned.plan.rewrites:
                 return
@@ -221,7 +228,7 @@ class Work:
                 changed |= {unit_id for step in planned.plan.rewrites for unit_id in unit_ids(step)}
                 self._interpretations.clear()
             for unit_id in changed & self._run.results.keys():
-                self._run.stale |= {f.path for f in self._run.results.pop(unit_id).files}
+                self._run.stale |= self._run.results.pop(unit_id).paths
             plan = planned.plan
 
     def _with_a_pin(self, plan: Plan) -> Plan:
@@ -233,7 +240,7 @@ class Work:
         planned = rebase(plan, {step.group_id for step in plan.rewrites}, view)
         self._run.given_up |= planned.given_up
         for unit_id in planned.changed & self._run.results.keys():
-            self._run.stale |= {f.path for f in self._run.results.pop(unit_id).files}
+            self._run.stale |= self._run.results.pop(unit_id).paths
         return planned.plan
 
     def _note_schema(self) -> None:
@@ -244,7 +251,7 @@ class Work:
 
     def _units_of(self, paths: Collection[str]) -> set[str]:
         """Finished units that wrote one of these files."""
-        return {unit_id for unit_id, result in self._run.results.items() if any(f.path in paths for f in result.files)}
+        return {unit_id for unit_id, result in self._run.results.items() if not result.paths.isdisjoint(paths)}
 
     def _really_failed(self, plan: Plan, failed: Mapping[str, str]) -> dict[str, str]:
         """Groups that failed by themselves: those whose files somebody else replaced, and expired, are superseded."""
@@ -342,15 +349,18 @@ class Work:
         compared, row_sum = 0, None
         if self._plan.policy.verify is not Proofs.OFF:
             compared = prove(written, step.files, self._plan.deletes, self._schema)
-        documents = [d for unit_id in unit_ids(step) for d in self._run.results[unit_id].documents]
+        results = [self._run.results[unit_id] for unit_id in unit_ids(step)]
+        documents = [d for result in results for d in result.documents]
+        deletes = [d for result in results for d in result.deletes]
         if self._plan.policy.verify is Proofs.FULL:
             row_sum = compare_rows(
-                self._table, f"group {step.group_id}", self._staging.tasks(unit_ids(step)), documents
+                self._table, f"group {step.group_id}", self._staging.tasks(unit_ids(step)), documents, deletes
             )
         return ProvenGroup(
             group_id=step.group_id,
-            inputs=pinned_inputs(step.files, self._plan.deletes),
+            inputs=with_moved(pinned_inputs(step.files, self._plan.deletes), self._run.moved),
             outputs=documents,
+            deletes=deletes,
             regroup=step.regroup,
             rows_in=rows_in,
             rows_out=rows_out,
@@ -368,6 +378,8 @@ class Work:
         carrier = LateDeletes(self._staging, self._plan, self._run.results, self._run.carried.add)
         committed = commit(self._table, self._staging, self._batch(), groups, self, carrier)
         self._run.given_up |= committed.given_up
+        self._run.delete_files |= committed.delete_files
+        self._run.moved = moved_on(self._run.moved, committed.moved)
         for group in committed.groups & self._run.given_up.keys():  # it had landed already
             del self._run.given_up[group]
 
@@ -392,7 +404,7 @@ class Work:
         self._note_schema()  # an earlier commit of this round may have loaded the table anew
         self._note_taken_back()
         whole = run.plan.complete and not run.failed and not run.given_up and not run.not_begun
-        whole = whole and not any(landed.deletes_carried for landed in run.landed)
+        whole = whole and not any(landed.late_deletes for landed in run.landed)
         return CommitBatch(
             run_id=run.run_id,
             number=f"{run.claim.epoch}.{self._batches}",
@@ -500,6 +512,7 @@ def what_is_read(plan: Plan, table: IcebergTable) -> dict[str, str]:
     how = table.interpretation
     return {
         unit_id: f"{plan.format_version}-{how}-{signature(unit.files, plan.deletes)}-{_numbers(unit)}"
+        + ("-carried" if step.carries else "")
         for step in plan.rewrites
         for unit_id, unit in zip(unit_ids(step), step.units, strict=True)
     }
@@ -521,8 +534,9 @@ class Rebased:
     given_up: Mapping[str, Verdict]
 
 
-def rebase(plan: Plan, group_ids: Collection[str], view: HeadView) -> Rebased:
-    """The same files, as they are at a newer head; groups of which files are gone are superseded."""
+def rebase(plan: Plan, group_ids: Collection[str], view: HeadView, *, applied: Collection[str] = ()) -> Rebased:
+    """The same files, as they are at a newer head; groups of which files are gone are superseded. Deletes of groups
+    that are `applied` are not carried any more."""
     live: dict[str, DataFile] = {file.path: file for file in view.files}
     steps: list[RewriteFiles] = []
     changed: set[str] = set()
@@ -536,10 +550,13 @@ def rebase(plan: Plan, group_ids: Collection[str], view: HeadView) -> Rebased:
             given_up[step.group_id] = Verdict(answer=Answer.SUPERSEDED, reason=reason)
             continue
         units = tuple(replace(unit, files=tuple(live[f.path] for f in unit.files)) for unit in step.units)
+        apply = step.carries and step.group_id in applied
+        if apply:
+            step = replace(step, carries=False, deletes_reason="they could not be carried")
         steps.append(replace(step, units=units))
         for unit_id, before, now in zip(unit_ids(step), step.units, units, strict=True):
             then = pinned_inputs(before.files, plan.deletes)
-            if plan.format_version != view.format_version or then != pinned_inputs(now.files, view.deletes):
+            if apply or plan.format_version != view.format_version or then != pinned_inputs(now.files, view.deletes):
                 changed.add(unit_id)
     again = replace(
         plan,

@@ -493,7 +493,7 @@ def _clean_up(table: IcebergTable, run: Run, store: RunsAndLeases) -> None:
     """Delete what was written for nothing. A nuisance if it fails, never a reason to call a committed run failed."""
     keep = run.outputs
     known = {f.path for w in run.written.values() for f in w.files}
-    known |= {f.path for r in run.results.values() for f in r.files} | run.stale | run.carried
+    known = known.union(run.stale, run.carried, *(result.paths for result in run.results.values()))
     # a unit failed, or a task died on the way: its files are not known by name
     incomplete = len(run.written) < len(run.plan.rewrites) or not run.clean
     try:

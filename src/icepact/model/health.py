@@ -52,6 +52,8 @@ class Facts(Document):
     """Delete files by kind: position, dv, equality."""
     delete_records: Annotated[Mapping[str, int], key("delete_records_by_kind")]
     """Deleted positions and equality keys by kind."""
+    single_deletes: Annotated[int, HIDDEN] = 0
+    """Delete files and vectors that belong to one data file each, which is not small and has no other."""
     overlap: Annotated[Overlap | None, HIDDEN] = None
     """By the first column of the table's sort order; `None` if it has none whose bounds tell."""
 

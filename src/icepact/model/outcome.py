@@ -116,7 +116,9 @@ class Outcome(Document):
     """Groups by method."""
     groups: tuple[GroupOutcome, ...]
     deletes_carried: int = 0
-    """Rows of the new files that the commits delete: they were deleted while these files were written."""
+    """Rows of the new files that readers do not see: the commits delete them."""
+    late_deletes: int = 0
+    """Those of them that were deleted while these files were written."""
     snapshots: tuple[int, ...] = ()
     """All snapshots that were committed, in order."""
     effort: Annotated[Effort, Flat(seconds="work_seconds")] = NO_EFFORT

@@ -76,13 +76,18 @@ class RewriteFiles:
     predicted_files: int
     predicted_bytes: int
     delete_records: int
-    """Delete records that apply to the inputs and are applied on the way."""
+    """Delete records that apply to the inputs."""
     tier: Tier = Tier.MINOR
     gain: Gain = NO_GAIN
     predicted_rows: int | None = None
     """Rows that are expected to remain; `None` if nobody asked."""
     features: Mapping[str, float] = field(default_factory=dict)
     """What was known about the partition group when this was planned, for later lessons."""
+    carries: bool = False
+    """True if rows that deletes apply to are copied with the others, and their deletes are written anew; false if they
+    are left out."""
+    deletes_reason: str = ""
+    """Why; empty if that was never asked."""
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -104,6 +109,11 @@ class RewriteFiles:
         """What it takes of a budget."""
         seconds, money = self.cost.seconds.likely, self.cost.money.likely
         return Demand(files=self.input_files, bytes=self.bytes, seconds=seconds, money=money)
+
+    @property
+    def deletes_carried(self) -> int:
+        """Delete records that apply to the inputs and will to the outputs."""
+        return self.delete_records if self.carries else 0
 
     @property
     def last_compacted_key(self) -> str:
@@ -128,6 +138,9 @@ class RewriteFiles:
             "input_files": self.input_files,
             "input_bytes": self.bytes,
             "delete_records": self.delete_records,
+            "deletes": "carry" if self.carries else "apply",
+            "deletes_reason": self.deletes_reason,
+            "deletes_carried": self.deletes_carried,
             "predicted_files": self.predicted_files,
             "predicted_bytes": self.predicted_bytes,
             "predicted_rows": self.predicted_rows,
@@ -182,6 +195,9 @@ class Prediction(Document):
     output_files: int
     output_bytes: int
     delete_records: int
+    """That apply to the inputs."""
+    deletes_carried: int = 0
+    """Those of them that will apply to the outputs."""
     seconds: FlatEstimate = NO_ESTIMATE
     """Of work on one core."""
     overhead: float = 0.0
@@ -349,7 +365,7 @@ class Plan:
         lines = [
             f"{p.files_before:,} -> {p.files_after:,} data files: {plural(p.input_files, 'file')} "
             f"({format_size(p.input_bytes)}) become {p.output_files:,} in {plural(len(self.rewrites), 'group')}"
-            + (f", {plural(p.delete_records, 'delete record')} applied" if p.delete_records else ""),
+            + _deletes(p),
             f"about {_interval(p.seconds, 'of work')}, {format_money(p.money.likely, self.prices.currency)}",
         ]
         if p.overhead:
@@ -367,14 +383,25 @@ def _interval(seconds: Estimate, what: str) -> str:
     return f"{format_seconds(seconds.likely)} {what} ({between})"
 
 
+def _deletes(predicted: Prediction) -> str:
+    """What becomes of deletes; empty if there are none."""
+    applied, carried = predicted.delete_records - predicted.deletes_carried, predicted.deletes_carried
+    text = f", {plural(applied, 'delete record')} applied" if applied else ""
+    return text + (f", {plural(carried, 'delete record')} carried" if carried else "")
+
+
 def _step_lines(step: Step, most: int | None) -> list[str]:
     match step:
         case RewriteFiles():
             what = f"{plural(step.input_files, 'file')} ({format_size(step.bytes)}) -> {step.predicted_files}"
-            return [
+            lines = [
                 f"  {step.group_id}  {step.partition}: {what}; {step.reason}",
                 f"         by {step.method}: {step.method_reason}",
             ]
+            if step.carries or step.deletes_reason:
+                how = "carried" if step.carries else "applied"
+                lines.append(f"         {plural(step.delete_records, 'delete record')} {how}: {step.deletes_reason}")
+            return lines
         case (
             ConvertDeletes()
             | ExpireSnapshots()

@@ -51,6 +51,16 @@ class Proofs(StrEnum):
     OFF = "off"
 
 
+class DeletesOption(StrEnum):
+    """What becomes of the rows that deletes apply to."""
+
+    APPLY = "apply"
+    """They are not written."""
+    CARRY = "carry"
+    """They are copied with the others, and so are their deletes."""
+    AUTO = "auto"
+
+
 class Codec(StrEnum):
     """Compression of new row groups."""
 
@@ -245,6 +255,15 @@ class Policy:
     method: MethodOption = _option(
         "How files are rewritten; auto takes the cheapest.", default=MethodOption.AUTO, scope=OptionScope.RUN
     )
+    deletes: DeletesOption = _option(
+        "Deleted rows: apply leaves them out, carry copies them with their deletes, auto takes the cheaper.",
+        default=DeletesOption.APPLY,
+        added_later=True,
+    )
+    erase: bool = _option(
+        "Rewrite whatever deletes apply to, and leave no deleted value in new files.", default=False, added_later=True
+    )
+    """True: `deletes` is `apply`, and files are chosen for any delete."""
     codec: Codec | None = _option("Compression of new row groups; the table's own if not given.", added_later=True)
     """`None` for what the table's properties say."""
     compression_level: int | None = _option("Level of the codec.", added_later=True, ge=-100, le=22)

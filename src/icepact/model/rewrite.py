@@ -77,3 +77,5 @@ class Written:
     """Of all units."""
     fallback: str = ""
     """Why the planned method could not do some of them; empty if it could."""
+    deletes_carried: int = 0
+    """Rows of the new files that readers do not see: deletes of these say so, which are committed with them."""

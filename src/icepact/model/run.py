@@ -79,7 +79,9 @@ class CommittedBatch:
     groups: Sequence[str]
     delete_files_removed: int = 0
     deletes_carried: int = 0
-    """Rows of its outputs that were deleted while these were written."""
+    """Rows of its outputs that readers do not see: deletes that it added say so."""
+    late_deletes: int = 0
+    """Those of them that were deleted while the outputs were written."""
 
 
 _BY_SNAPSHOT = PlainSerializer(lambda commits: [commit.snapshot_id for commit in commits], return_type=list[int])
@@ -125,7 +127,7 @@ class RunRecord(Document):
         came of it."""
         if self.outcome is None or not self.outcome.complete or not self.landed:
             return None
-        if any(landed.deletes_carried for landed in self.landed):  # no plan has judged these deletes yet
+        if any(landed.late_deletes for landed in self.landed):  # no plan has judged these deletes yet
             return None
         return LastRun(
             layout=self.outcome.layout,

@@ -90,7 +90,7 @@ class _Group:
         self._policy = policy
         self._deletes = deletes
         self._whole = step.demand
-        applied = Counter(index for f in step.files for index in f.deletes)
+        applied = Counter(index for f in step.files for index in f.deletes if not step.carries)
         self._share_of = {index: _worth(deletes[index]) / times for index, times in applied.items()}
         """What each of its files saves of a delete that applies to so many."""
         self._worth = sum(self._value(unit.files) for unit in step.units)
@@ -113,7 +113,7 @@ class _Group:
             if budget.allows(used + self._demand(len(files) + 1, size + file.size)):
                 files.append(file)
                 size += file.size
-        if len(files) < 2 and not any(f.deletes for f in files):
+        if len(files) < 2 and not any(f.deletes and not self.step.carries for f in files):
             return None
         predicted = None if unit.predicted is None else round(unit.predicted * size / max(1, unit.bytes))
         return self._piece((Unit(files=tuple(files), predicted=predicted),))
@@ -125,6 +125,8 @@ class _Group:
         files = [f for u in units for f in u.files]
         outputs = sum(outputs_of(u.predicted_bytes, self._policy) for u in units)
         saved = gain_of(files, outputs, self._deletes)
+        if self.step.carries:
+            saved = replace(saved, delete_files=0, delete_records=0)
         return replace(
             self.step,
             units=units,
@@ -155,7 +157,7 @@ class _Group:
         outputs = outputs_of(sum(f.size for f in files), self._policy)
         row_groups = max(0, sum(len(f.row_groups) or 1 for f in files) - outputs)
         own = scan_seconds(files=len(files) - outputs, row_groups=row_groups, delete_files=0, delete_records=0)
-        return max(0.0, own + sum(self._share_of[index] for f in files for index in f.deletes))
+        return max(0.0, own + sum(self._share_of.get(index, 0.0) for f in files for index in f.deletes))
 
     def _demand(self, files: int, size: int) -> Demand:
         """What so many of its files and bytes take."""

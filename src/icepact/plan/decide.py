@@ -61,8 +61,11 @@ def decide(
     """
     rates = rates or Rates()
     paying = (prices or Prices.of(DEFAULT_PRESET)).for_table(stats.pin.properties)
-    asked = (policy.without_budgets, rates, paying)
-    same = before is not None and (before.policy.without_budgets, before.rates, before.prices) == asked
+    asked = (policy.without_budgets, rates, paying, _readers_pay(valuation))
+    same = before is not None and asked == (
+        *(before.policy.without_budgets, before.rates, before.prices),
+        _readers_pay(before.valuation),
+    )
     known = before.candidates if before is not None and same else {}
     selected = [(group, select_files(group, policy, valuation.now, strategies)) for group in health.partition_groups]
     wanted = [(group, depth) for group, selection in selected for depth in selection.depths]
@@ -70,7 +73,7 @@ def decide(
     fresh = [pair for pair, key in zip(wanted, keys, strict=True) if key not in known]
     candidates = {key: known[key] for key in keys if key in known}
     if fresh:
-        candidates |= _candidates(fresh, stats, Grouping(stats.pin, policy, rates, paying))
+        candidates |= _candidates(fresh, stats, Grouping(stats.pin, policy, rates, paying, valuation))
     tasks = tasks_of(health.partition_groups)
     partitions: list[Decision] = []
     picked: dict[str, Candidate] = {}
@@ -92,6 +95,11 @@ def decide(
         candidates=candidates,
         picked=picked,
     )
+
+
+def _readers_pay(valuation: Valuation) -> tuple[float, ...]:
+    """What it is weighed against that deletes stay."""
+    return valuation.money_per_scan_second, valuation.money_per_read, valuation.money_per_work_second
 
 
 def _decision(partition_group: PartitionGroup, selection: Selection, best: Candidate | str) -> Decision:

@@ -99,8 +99,9 @@ def _hits(file: DataFile, deletes: Sequence[DeleteFile]) -> int:
     return min(row_groups, sum(delete.records for delete in mine))
 
 
-def copied_bytes(files: FileColumns, policy: Policy) -> Ints:
-    """Of each file: bytes of the row groups that are probably copied, large as they are and with no deletes in them.
+def copied_bytes(files: FileColumns, policy: Policy, *, carried: bool = False) -> Ints:
+    """Of each file: bytes of the row groups that are probably copied, large as they are and with no deletes in them;
+    where deletes are carried, with any.
 
     All row groups but the last are taken to be of one size, and deletes to touch large and small ones alike.
     """
@@ -109,5 +110,7 @@ def copied_bytes(files: FileColumns, policy: Policy) -> Ints:
     body, others = files.size - files.tail, files.row_groups - 1
     large = np.where((others > 0) & (body >= policy.min_row_group_size * others), body, 0)
     large += np.where(files.tail >= policy.min_row_group_size, files.tail, 0)
+    if carried:
+        return large
     copied: Ints = large * (files.row_groups - files.hits) // files.row_groups
     return copied

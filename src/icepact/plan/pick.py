@@ -21,7 +21,8 @@ def pick_candidate(
     if not useful:
         return nothing_to_pack(depths[0].selection)
     ask = strategies[policy.strategy].worth
-    if ask is None or policy.rewrite_all:
+    erases = policy.erase and bool(useful[0].partition_group.facts.all_delete_files)
+    if ask is None or policy.rewrite_all or erases:
         return useful[0]
     verdicts = [(ask(candidate, valuation, policy), candidate) for candidate in useful]
     best, candidate = max(verdicts, key=lambda pair: (pair[0].worth, pair[0].net))

@@ -16,6 +16,7 @@ from icepact.model.policy import Policy
 from icepact.model.snapshot import PinnedFiles
 from icepact.plan.budget import within_budget
 from icepact.plan.candidate import Candidate, features_of
+from icepact.plan.carrying import may_carry
 from icepact.plan.decide import DecisionMemo
 from icepact.plan.expected import RemainingRows
 from icepact.plan.file_columns import columns_of_files
@@ -88,7 +89,7 @@ class _Planning:
     def __init__(self, decided: DecisionMemo, state: PinnedFiles) -> None:
         self._decided = decided
         self._state = state
-        self._grouping = Grouping(state, decided.policy, decided.rates, decided.prices)
+        self._grouping = Grouping(state, decided.policy, decided.rates, decided.prices, decided.valuation)
 
     def planned(self, decision: Decision) -> tuple[Sequence[RewriteFiles], Sequence[LeftOut]]:
         """The file groups of a decision, and what they leave as it is."""
@@ -102,9 +103,12 @@ class _Planning:
             facts = decision.partition_group.facts
             return [], [LeftOut(partition=name, files=facts.data_files, bytes=facts.bytes, reason=reason)]
         taken = {file.path for step in steps for file in step.files}
-        rest = [file.size for file in files if file.path not in taken]
+        rest = [file for file in files if file.path not in taken]
         reason = "nothing to gain from these files"
-        return steps, [LeftOut(partition=name, files=len(rest), bytes=sum(rest), reason=reason)] if rest else []
+        if may_carry(self._decided.policy) and any(file.deletes for file in rest):
+            reason += ", and their deletes are carried"
+        size = sum(file.size for file in rest)
+        return steps, [LeftOut(partition=name, files=len(rest), bytes=size, reason=reason)] if rest else []
 
     def _why_not(self, decision: Decision, files: Sequence[DataFile]) -> str | None:
         """Why a partition group is left alone before anything is packed; `None` if it is not."""
@@ -146,12 +150,15 @@ class _Planning:
             predicted_bytes=group.predicted,
             delete_records=delete_records((f for unit in units for f in unit.files), self._state.deletes),
             features=features,
+            carries=group.deletes.carries,
+            deletes_reason=group.deletes.reason,
         )
 
 
 def _with_prediction(step: RewriteFiles, remaining: RemainingRows) -> RewriteFiles:
-    """A step with the rows that remain, and bytes of those alone."""
-    rows, left = sum(f.rows for f in step.files), remaining.rows(step.files)
+    """A step with the rows that its outputs will hold, and bytes of those alone."""
+    rows = sum(f.rows for f in step.files)
+    left = rows if step.carries else remaining.rows(step.files)
     size = round(step.predicted_bytes * left / rows) if rows else step.predicted_bytes
     return replace(step, predicted_rows=left, predicted_bytes=size)
 
@@ -206,6 +213,7 @@ def _predict(before: Before, state: PinnedFiles, steps: Sequence[RewriteFiles], 
         output_files=outputs,
         output_bytes=sum(step.predicted_bytes for step in steps),
         delete_records=delete_records((f for step in steps for f in step.files), state.deletes),
+        deletes_carried=delete_records((f for step in steps if step.carries for f in step.files), state.deletes),
         seconds=work.rounded(3),
         overhead=round(besides.likely, 3),
         duration=(besides + work.each(lambda seconds: seconds * share)).rounded(3),

@@ -1,5 +1,6 @@
 """Selection of files: what stands against any rewrite of a partition group comes before its strategy."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from icepact.model.health import PartitionGroup
@@ -21,6 +22,8 @@ def select_files(partition_group: PartitionGroup, policy: Policy, now: datetime,
         return Selection(which=FileSelector.ALL, reason="rewrite-all was asked for")
     entry = strategies[policy.strategy]
     selection = _as_deep_as_asked(entry.select(partition_group, policy, now), partition_group, policy)
+    if policy.erase and partition_group.facts.all_delete_files:
+        selection = _with_touched(selection)
     deeper = (
         selection.which is FileSelector.ALL
         and full_is_owed(partition_group)
@@ -43,6 +46,18 @@ def _was_due(partition_group: PartitionGroup, policy: Policy, entry: Entry) -> b
         return False
     then = entry.select(partition_group, policy, partition_group.judged_at)
     return _as_deep_as_asked(then, partition_group, policy).which is FileSelector.ALL
+
+
+def _with_touched(selection: Selection) -> Selection:
+    """What is to be rewritten so that no deleted value stays."""
+    match selection.which:
+        case FileSelector.NONE:
+            return Selection(which=FileSelector.TOUCHED, reason="deleted values are to be erased")
+        case FileSelector.SMALL | FileSelector.SMALLEST_ONE:
+            reason = f"{selection.reason}; deleted values are to be erased"
+            return Selection(which=FileSelector.SMALL_OR_TOUCHED, reason=reason)
+        case _:
+            return replace(selection, others=())
 
 
 def _as_deep_as_asked(selection: Selection, partition_group: PartitionGroup, policy: Policy) -> Selection:

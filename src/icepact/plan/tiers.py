@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from icepact.model.formatting import format_duration, format_size, plural
 from icepact.model.health import PartitionGroup
 from icepact.model.policy import Policy, Tier
+from icepact.plan.carrying import fragment_ratio, fragments
 from icepact.plan.strategies.selection import FileSelector, Selection, nothing
 
 FEWEST = 2
@@ -37,8 +38,8 @@ def major_due(partition_group: PartitionGroup, policy: Policy) -> Selection | No
     if facts.delete_ratio > policy.max_delete_ratio:
         records, rows = plural(facts.all_delete_records, "delete record"), plural(facts.rows, "row")
         return Selection(which=FileSelector.SMALL_OR_TOUCHED, reason=f"{records} on {rows}")
-    if facts.fragment_ratio > policy.max_fragment_ratio:
-        files, data = plural(facts.all_delete_files, "delete file"), plural(facts.data_files, "data file")
+    if fragment_ratio(facts, policy) > policy.max_fragment_ratio:
+        files, data = plural(fragments(facts, policy), "delete file"), plural(facts.data_files, "data file")
         return Selection(which=FileSelector.SMALL_OR_TOUCHED, reason=f"{files} on {data}")
     return None
 

@@ -130,6 +130,17 @@ class DeleteIndex:
         return touched
 
     @cached_property
+    def single(self) -> Flags:
+        """Of each data file: whether one delete applies to it that is bound to it, and no other."""
+        if not len(self):
+            return np.zeros(len(self._stats.size), np.bool_)
+        bound = self._files[self._files >= 0]
+        loose = ~self._bound & ~self._equality
+        once = np.bincount(bound, minlength=len(self._stats.size)) == 1
+        alone: Flags = once & ~self._by_equality & (self._newest(loose) < self._stats.number)
+        return alone
+
+    @cached_property
     def hits(self) -> Ints:
         """Of each data file: row groups that deletes may touch. Each deleted position counts as if it were in another
         one, and keys may match in any."""

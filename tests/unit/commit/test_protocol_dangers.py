@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from icepact.commit import judge, protocol
+from icepact.commit import judge, protocol, taking_along
 from icepact.commit.batches import ProvenGroup
 from icepact.commit.judge import Answer, InputAtPin, ReadPoint, Verdict
 from icepact.iceberg.commit import replace
@@ -304,6 +304,74 @@ def deletes_vanish(world: World) -> None:
     world.go(agent)
 
 
+def carried_and_deleted(world: World) -> None:
+    """Rows that were deleted by key are carried; another one is deleted while files are written."""
+    file = world.others.append(DAY1, 1, 2, 3)
+    world.others.delete_equal(DAY1, 1)
+    world.carries = True
+    agent = world.start([file])
+    world.go(agent, "write")
+    world.others.delete_row(file, 1)
+    world.go(agent)
+
+
+def carried_by_vector_and_deleted(world: World) -> None:
+    """The same on format version 3."""
+    world.catalog.upgrade()
+    carried_and_deleted(world)
+
+
+def carried_where_none_goes(world: World) -> None:
+    """What deletes rows of the inputs deletes some of others, too: it stays, under another name."""
+    one, other = world.others.append(DAY1, 1, 2), world.others.append(DAY1, 1, 3)
+    world.others.delete_equal(DAY1, 1)
+    world.carries = True
+    world.go(world.start([one]))
+    world.go(world.start([other]))
+
+
+def newer_rows_beside_what_moves(world: World) -> None:
+    """A row with the deleted key came after the delete: it must not be hidden by the copy."""
+    one = world.others.append(DAY1, 1, 2)
+    world.others.append(DAY1, 1, 3)
+    world.others.delete_equal(DAY1, 1)
+    world.others.append(DAY1, 1)
+    world.carries = True
+    world.go(world.start([one]))
+
+
+def two_groups_of_one_delete(world: World) -> None:
+    """Each is committed by itself; what moved with the first is still what the second was read with."""
+    one, other = world.others.append(DAY1, 1, 2), world.others.append(DAY1, 1, 3)
+    world.others.append(DAY1, 1, 4)
+    world.others.delete_equal(DAY1, 1)
+    world.carries = True
+    world.go(world.start([one], [other], commits=2))
+
+
+def carried_and_killed(world: World) -> None:
+    """The commit has landed when its process dies; deletes were written by its units."""
+    file = world.others.append(DAY1, 1, 2)
+    world.others.delete_row(file)
+    world.carries = True
+    agent = world.start([file])
+    world.go(agent, "answer", Luck.HUNG)
+    world.kill(agent)
+    world.wait(150)
+    world.go(world.clean_up())
+
+
+def carried_deletes_vanish(world: World) -> None:
+    """Somebody removes what no snapshot refers to: outputs are there again, and so must be their deletes."""
+    file = world.others.append(DAY1, 1, 2)
+    world.others.delete_row(file)
+    world.carries = True
+    agent = world.start([file])
+    world.go(agent, "checkpoint")
+    world.catalog.delete(list(world.catalog.deletes))
+    world.go(agent)
+
+
 def not_bound(patch: pytest.MonkeyPatch) -> None:
     """The commit is not bound to the head at which it was judged."""
     patch.setattr(replace.BoundToHead, "validate", lambda self, snapshots: True)
@@ -458,6 +526,37 @@ def left_behind(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(model_table.ModelLateDeletes, "carry", lambda self, group_id, changed: [])
 
 
+def carried_ones_left_behind(patch: pytest.MonkeyPatch) -> None:
+    """Deletes that a group carries are not committed with its outputs."""
+    patch.setattr(taking_along, "rows_of", lambda documents: 0)
+    patch.setattr(rounds, "ProvenGroup", lambda **given: ProvenGroup(**{**given, "deletes": ()}))
+
+
+def only_late_ones(patch: pytest.MonkeyPatch) -> None:
+    """Late deletes are written without those that the group carries."""
+    carry = model_table.ModelLateDeletes.carry
+
+    def alone(self: Any, group_id: str, changed: Any) -> Any:
+        results = self._results
+        self._results = {unit_id: dataclasses.replace(result, deletes=()) for unit_id, result in results.items()}
+        try:
+            return carry(self, group_id, changed)
+        finally:
+            self._results = results
+
+    patch.setattr(model_table.ModelLateDeletes, "carry", alone)
+
+
+def as_new_as_the_snapshot(patch: pytest.MonkeyPatch) -> None:
+    """The copy of a delete gets the number of the snapshot."""
+
+    def added(table: Any, view: HeadView, rewrite: Any, path: str, copy: str) -> None:
+        delete = table.catalog.deletes[copy]
+        rewrite.add_copy(delete._replace(number=table.catalog.metadata.last_number + 1))
+
+    patch.setattr(replace, "_add_copy", added)
+
+
 def taken_along_once(patch: pytest.MonkeyPatch) -> None:
     """What was taken along for one head is committed at another."""
     carry = model_table.ModelLateDeletes.carry
@@ -540,6 +639,13 @@ DANGERS: list[tuple[Unprotected, Danger]] = [
     (only_outputs_are_referred_to, killed_after_deletes_were_taken_along),
     (not_looked_for, deletes_vanish),
     (forgotten_once_refused, on_its_way_and_not_allowed_any_more),
+    (carried_ones_left_behind, carried_where_none_goes),
+    (only_late_ones, carried_and_deleted),
+    (only_late_ones, carried_by_vector_and_deleted),
+    (left_behind, carried_and_deleted),
+    (as_new_as_the_snapshot, newer_rows_beside_what_moves),
+    (only_outputs_are_referred_to, carried_and_killed),
+    (not_looked_for, carried_deletes_vanish),
 ]
 HARM = r"lost|back|not on storage|another row id"
 
@@ -584,6 +690,49 @@ def test_deletes_of_both_kinds_are_taken_along_in_the_first_round(world: World) 
     assert sorted(delete.kind for delete in head.deletes.values()) == ["equality", "position"]
     [output] = [path for path in head.files if path.startswith(model_table.FOLDERS)]
     assert output.endswith("-00-0")
+
+
+@pytest.mark.parametrize("danger", [carried_and_deleted, carried_by_vector_and_deleted], ids=_name)
+def test_late_deletes_are_put_together_with_carried_ones(world: World, danger: Danger) -> None:
+    danger(world)
+    head = world.others.head
+    assert (head.facts["icepact.carried-deletes"], head.facts["icepact.late-deletes"]) == ("2", "1")
+    [output] = head.files
+    [delete] = [delete for delete in head.deletes.values() if delete.referenced == output]
+    assert len(delete.hits) == 2
+    assert output.endswith("-00-0")
+
+
+def test_a_delete_that_others_need_moves(world: World) -> None:
+    """Once for each commit that needs it; nothing is done again."""
+    two_groups_of_one_delete(world)
+    [run] = world.runs()
+    assert run.status is Status.COMMITTED
+    assert len(run.landed) == 2
+    head = world.others.head
+    assert all(path.endswith("-00-0") for path in head.files if path.startswith(model_table.FOLDERS))
+    [moved] = [delete for delete in head.deletes.values() if delete.key is not None]
+    assert "-moved-" in moved.path
+    assert moved.number < head.number - 1
+
+
+def test_what_cannot_be_carried_is_applied_in_the_next_round(world: World) -> None:
+    """A file of position deletes of two data files, on a table that was upgraded since: none may be added any more."""
+    one = world.others.append(DAY1, 1, 2)
+    world.others.append(DAY1, 1, 3)
+    world.others.delete_row(one, shared=True)
+    world.catalog.upgrade()
+    world.others.append(DAY2, 1)
+    world.carries = True
+    world.go(world.start([one]))
+    [run] = world.runs()
+    assert run.status is Status.COMMITTED
+    head = world.others.head
+    assert "icepact.carried-deletes" not in head.facts
+    [output] = [path for path in head.files if path.startswith(model_table.FOLDERS)]
+    assert output.endswith("-01-0")
+    assert len(head.files[output].rows) == 1
+    world.end()
 
 
 def new_keys_all_the_time(world: World) -> Agent:

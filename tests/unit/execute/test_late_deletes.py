@@ -43,9 +43,13 @@ def _local_files() -> Iterator[None]:
 class Case:
     """One unit that was assembled of some files, each with some rows deleted before."""
 
-    def __init__(self, folder: Path, version: int, before: Sequence[frozenset[int]], most: int = 2**40) -> None:
+    def __init__(
+        self, folder: Path, version: int, before: Sequence[frozenset[int]], most: int = 2**40, *, carries: bool = False
+    ) -> None:
         self.folder, self.version = folder, version
-        self.kernel = Kernel(folder=folder, schema=SCHEMA, writing=COPY, max_file_size=most, lineage=version > 2)
+        self.kernel = Kernel(
+            folder=folder, schema=SCHEMA, writing=COPY, max_file_size=most, lineage=version > 2, carries=carries
+        )
         self.paths = [
             self.kernel.file(f"f{n}", rows_of({ID: range(n * ROWS, (n + 1) * ROWS)}), row_group_size=17)
             for n in range(len(before))
@@ -102,6 +106,7 @@ def result_of(report: UnitReport, *, row_map: bool) -> UnitResult:
         documents=documents,
         method=Method.ASSEMBLE if row_map else Method.SPARK,
         row_map=report.row_map if row_map else None,
+        deletes=[delete.to_json(0, ()) for delete in report.deletes],
     )
 
 
@@ -129,13 +134,15 @@ def fetched(delete: DeleteFile) -> bytes:
     late=st.lists(POSITIONS, min_size=3, max_size=3),
     version=st.sampled_from([2, 3]),
     most=st.sampled_from([1500, 2**40]),
+    carries=st.booleans(),
 )
 def test_readers_see_of_the_outputs_what_they_would_see_of_the_inputs(
-    before: list[frozenset[int]], late: list[frozenset[int]], version: int, most: int
+    before: list[frozenset[int]], late: list[frozenset[int]], version: int, most: int, carries: bool
 ) -> None:
-    """Vectors are replaced by larger ones, files of position deletes come beside those of before."""
+    """Vectors are replaced by larger ones, files of position deletes come beside those of before. What was carried is
+    said once more by new deletes, or by those that there were."""
     with tempfile.TemporaryDirectory() as folder:
-        case = Case(Path(folder), version, before, most)
+        case = Case(Path(folder), version, before, most, carries=carries)
         changed: dict[str, HeadDeletes] = {}
         left = set(range(len(before) * ROWS))
         for number, (then, new) in enumerate(zip(before, late, strict=False)):
@@ -148,14 +155,17 @@ def test_readers_see_of_the_outputs_what_they_would_see_of_the_inputs(
         found = case.carry(changed)
         assert not isinstance(found, str), found
         assert case.seen(found) == sorted(left)
-        assert sorted({document["file-path"] for document in found}) == sorted(case.files_heard)
-        assert len(case.files_heard) == (len(found) if version < 3 else min(1, len(found)))
+        own = {delete.path for delete in case.report.deletes}
+        fresh = [document for document in found if document["file-path"] not in own]
+        assert sorted({document["file-path"] for document in fresh}) == sorted(case.files_heard)
+        assert len(case.files_heard) == (len(fresh) if version < 3 else min(1, len(fresh)))
 
 
+@pytest.mark.parametrize("carries", [False, True])
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_row_that_is_not_deleted_any_more_is_not_lost(tmp_path: Path, version: int) -> None:
-    """Somebody replaced a delete by one that says less: outputs lack the row."""
-    case = Case(tmp_path, version, [frozenset({1, 2})])
+def test_a_row_that_is_not_deleted_any_more_is_not_lost(tmp_path: Path, version: int, carries: bool) -> None:
+    """Somebody replaced a delete by one that says less: outputs lack the row, or their deletes hide it."""
+    case = Case(tmp_path, version, [frozenset({1, 2})], carries=carries)
     now = case.deletes_of(0, frozenset({2, 3}), "late")
     why = case.carry({str(case.paths[0]): HeadDeletes(now, replaced=True)})
     assert why == f"rows of {case.paths[0]} that were deleted are not any more"

@@ -57,6 +57,9 @@ def test_a_step_says_all_there_is_to_know() -> None:
         "input_files": 6,
         "input_bytes": 6 * MB,
         "delete_records": 7,
+        "deletes": "apply",
+        "deletes_reason": "",
+        "deletes_carried": 0,
         "predicted_files": 1,
         "predicted_bytes": 6 * MB,
         "predicted_rows": 6 * MB,
@@ -94,6 +97,7 @@ def test_the_plan_document_names_table_policy_and_prediction() -> None:
         "output_files": 1,
         "output_bytes": 4 * MB,
         "delete_records": 0,
+        "deletes_carried": 0,
         "overhead": 0.0,
         "cores": 1,
     }

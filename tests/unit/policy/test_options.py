@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from icepact.model.errors import BadInput
-from icepact.model.policy import AgeLevel, AgeSince, JobOrder, MethodOption, Policy, PriorityWeights, Proofs, Strategy
+from icepact.model.policy import (
+    AgeLevel,
+    AgeSince,
+    DeletesOption,
+    JobOrder,
+    MethodOption,
+    Policy,
+    PriorityWeights,
+    Proofs,
+    Strategy,
+)
 from icepact.policy.options import Options, from_properties, options
 from icepact.policy.resolve import resolve
 from tests.support.states import MB, make_policy
@@ -88,6 +98,8 @@ def test_the_defaults() -> None:
         enabled=True,
         rewrite_all=False,
         method=MethodOption.AUTO,
+        deletes=DeletesOption.APPLY,
+        erase=False,
         codec=None,
         compression_level=None,
         recode=False,
@@ -278,6 +290,8 @@ LAYOUT = {
     "where": "id > 5",
     "partition": "day=*",
     "branch": "audit",
+    "deletes": "carry",
+    "erase": True,
     "codec": "snappy",
     "compression_level": 9,
     "recode": True,

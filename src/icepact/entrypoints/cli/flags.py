@@ -16,13 +16,23 @@ GROUPS = {
         *("strategy", "tier", "time_column", "min_file_size", "min_input_files", "max_file_count_per_partition"),
         *("max_delete_ratio", "max_fragment_ratio", "where", "partition", "branch", "snapshot_id", "enabled"),
         "rewrite_all",
+        "erase",
     ),
     "When they are due": (
         *("minor_trigger_files", "minor_trigger_interval", "full_trigger_interval", "closed_after"),
         *("scans_per_day", "horizon", "reader_parallelism"),
     ),
     "What they become": (
-        *("target_file_size", "max_file_size", "method", "codec", "compression_level", "recode", "row_group_size"),
+        *(
+            "target_file_size",
+            "max_file_size",
+            "method",
+            "deletes",
+            "codec",
+            "compression_level",
+            "recode",
+            "row_group_size",
+        ),
         *("row_group_rows", "min_row_group_size", "min_page_rows"),
     ),
     "Budgets": ("max_files", "max_bytes", "max_cost", "max_duration", "max_cost_per_hour", "max_bytes_per_hour"),
@@ -48,7 +58,7 @@ _GLOBAL_SWITCHES = ("--json", "--verbose", "-v", "--version")
 GLOBAL_FLAGS = tuple(flag for flag in (*_GLOBAL_WITH_VALUE, *_GLOBAL_SWITCHES) if flag.startswith("--"))
 
 
-_SWITCHES = frozenset({"enabled", "rewrite_all", "recode"})
+_SWITCHES = frozenset({"enabled", "rewrite_all", "recode", "erase"})
 
 
 class WithOptions(TyperCommand):

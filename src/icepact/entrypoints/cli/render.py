@@ -224,8 +224,9 @@ class Renderer:
             facts.add_row("size", f"{format_size(o.bytes_before)} -> {format_size(o.bytes_after)}", "")
             gone = f"{plural(o.rows_deleted, 'deleted row')} now really gone" if o.rows_deleted else ""
             facts.add_row("rows", f"{o.rows_before:,} -> {o.rows_after:,}", gone)
-            late = f"{plural(o.deletes_carried, 'row')} deleted meanwhile, and still" if o.deletes_carried else ""
-            facts.add_row("delete files", f"{o.delete_files_removed:,} removed", late)
+            carried = f"{plural(o.deletes_carried, 'deleted row')} carried" if o.deletes_carried else ""
+            carried += f", {o.late_deletes:,} of them deleted meanwhile" if o.late_deletes else ""
+            facts.add_row("delete files", f"{o.delete_files_removed:,} removed", carried)
             took, duration = o.effort, o.predicted_duration.likely
             work = f"{format_size(took.encoded_bytes)} encoded anew"
             work += f", {took.requests:,} requests to the store" if took.requests else ""

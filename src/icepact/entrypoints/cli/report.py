@@ -15,7 +15,7 @@ from icepact.entrypoints.cli.markup import Markup, joined, tag, text
 from icepact.entrypoints.cli.svg import gauge, grade, grade_names, short_size, size_chart, timeline_chart
 from icepact.model.formatting import format_money, format_seconds, plural
 from icepact.model.health import Health, PartitionHealth
-from icepact.model.plan import LeftOut, Plan, RewriteFiles
+from icepact.model.plan import LeftOut, Plan, Prediction, RewriteFiles
 
 _MOST_CELLS = 2400
 """Of the map; with more partitions, a cell stands for several."""
@@ -276,6 +276,13 @@ def _planned(plan: Plan) -> Markup:
     )
 
 
+def _what_becomes_of_deletes(p: Prediction) -> str:
+    """What would become of deletes."""
+    applied, carried = p.delete_records - p.deletes_carried, p.deletes_carried
+    some = [f"{plural(applied, 'delete record')} would be applied"] if applied else []
+    return " and ".join([*some, *([f"{plural(carried, 'delete record')} carried"] if carried else [])])
+
+
 def _summary(health: Health, plan: Plan) -> Iterator[str]:
     p = plan.predicted
     if not plan.rewrites:
@@ -287,8 +294,7 @@ def _summary(health: Health, plan: Plan) -> Iterator[str]:
         yield (
             f"With strategy {plan.policy.strategy}, {plural(p.input_files, 'file')} ({short_size(p.input_bytes)}) "
             f"would become {p.output_files:,} in {plural(len(plan.rewrites), 'group')}: {p.files_before:,} data files "
-            f"become {p.files_after:,}"
-            + (f", and {plural(p.delete_records, 'delete record')} would be applied." if p.delete_records else ".")
+            f"become {p.files_after:,}" + (f", and {_what_becomes_of_deletes(p)}." if p.delete_records else ".")
         )
         yield (
             f"It would take about {format_seconds(work)} of work on one core"

@@ -14,6 +14,7 @@ from icepact.execute.assemble.ranges import column_range, constant_of, default_o
 from icepact.execute.deletes.bitmaps import PositionSet
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.deletes.equality import KeySet
+from icepact.execute.deletes.errors import BrokenDelete
 from icepact.execute.deletes.files import columns_by_id
 from icepact.model.files import DeleteKind
 
@@ -37,6 +38,14 @@ class DeletedRows:
         if by_key:
             ids = {i for delete in by_key for i in delete.equality_ids}
             self._key_sets = cache.key_sets(by_key, view.context.types, {i: default_of(view, i) for i in ids})
+
+    def check_bounds(self) -> None:
+        """Refuse positions that the file does not have: copied into a longer output, they would be other rows."""
+        rows = self._view.input.footer.rows
+        if len(self._positions) and self._positions[-1] >= rows:
+            raise BrokenDelete(
+                f"deletes of {self._view.file.path} speak of position {self._positions[-1]}, and it has {rows} rows"
+            )
 
     def keep(self, group: int) -> Mask | None:
         """Which rows of a row group survive; `None` if all do."""

@@ -3,16 +3,19 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import count
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from icepact.execute.assemble.carried import CarriedRows
 from icepact.execute.assemble.deleted import DeletedRows
 from icepact.execute.assemble.encode import Encoder
 from icepact.execute.assemble.fresh import FreshChunks
 from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.lanes import Lanes
 from icepact.execute.assemble.messages import InputFile, TaskContext, UnitReport, UnitWork
+from icepact.execute.assemble.new_deletes import write_deletes
 from icepact.execute.assemble.output import Outputs
 from icepact.execute.assemble.row_buffer import RowBuffer
 from icepact.execute.assemble.row_map import RowMapRecorder
@@ -20,10 +23,12 @@ from icepact.execute.assemble.segments import Segment, fresh_columns, segments
 from icepact.execute.assemble.synthetic_chunks import picks
 from icepact.execute.assemble.target import Target, make_target
 from icepact.execute.deletes.cache import DeleteCache
+from icepact.execute.deletes.writing import WrittenDelete
 from icepact.execute.parquet.errors import Damaged
 from icepact.execute.parquet.input import sorting_columns
 from icepact.execute.storage.base import Storage
 from icepact.model.effort import Effort
+from icepact.model.row_map import RowMap
 
 _MOST_CHUNKS = 50_000
 """Column chunks of a unit whose footers are in memory at once."""
@@ -45,6 +50,7 @@ def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: Dele
             unit = _Unit(work, context, inputs, storage, cache, lanes, outputs, recorder)
             unit.run()
         row_map = recorder.row_map()
+        deletes = _write_carried(unit.carried, row_map, outputs, work, context, storage, attempt)
     except BaseException:
         with suppress(Exception):
             outputs.abort()
@@ -62,6 +68,7 @@ def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: Dele
         rows_read=rows_read,
         rows_deleted=unit.rows_deleted,
         row_map=row_map,
+        deletes=tuple(deletes),
         effort=Effort(
             # of one core: with several lanes, those they worked, not those they waited
             seconds=max(elapsed, worked) if work.lanes > 1 else elapsed,
@@ -71,6 +78,26 @@ def assemble(work: UnitWork, context: TaskContext, storage: Storage, cache: Dele
             requests=after.requests - before.requests,
             write_requests=after.writes - before.writes,
         ),
+    )
+
+
+def _write_carried(
+    carried: CarriedRows,
+    row_map: RowMap,
+    outputs: Outputs,
+    work: UnitWork,
+    context: TaskContext,
+    storage: Storage,
+    attempt: str,
+) -> list[WrittenDelete]:
+    """Deletes of the rows that readers do not see and that were copied all the same."""
+    numbers = count()
+    return write_deletes(
+        carried.in_outputs(row_map, [output.path for output in outputs.written]),
+        lambda ending: f"{work.output}-{attempt}-deletes-{next(numbers)}.{ending}",
+        storage,
+        vectors=context.lineage,
+        created_by=context.created_by,
     )
 
 
@@ -160,6 +187,7 @@ class _Unit:
         self._copied_from: set[InputView] = set()
         self._walk = not outputs.copies_server_side
         self.rows_deleted = 0
+        self.carried = CarriedRows([file.path for file in work.inputs])
 
     def run(self) -> None:
         try:
@@ -184,11 +212,16 @@ class _Unit:
             self._current = view
             survived = 0
             deleted = DeletedRows(view, self._cache)
-            for segment in segments(view, deleted, walk=self._walk):
+            if self._work.carries:
+                deleted.check_bounds()
+            for segment in segments(view, deleted, walk=self._walk, carries=self._work.carries):
                 survived += segment.rows
                 yield segment
             self.rows_deleted += file.rows - survived
-            self._recorder.dropped(file.path, deleted.seen)
+            if self._work.carries:
+                self.carried.add(file.path, deleted.seen)
+            else:
+                self._recorder.dropped(file.path, deleted.seen)
             self._current = None
             if not self._waiting or self._waiting[-1].view is not view:
                 self._close(view)

@@ -115,6 +115,8 @@ class UnitWork:
     """Bytes beyond which a further output is started."""
     lanes: int = 1
     """Threads that encode: more than one where cores would be idle."""
+    carries: bool = False
+    """True if deleted rows stay in their row groups, and the output gets a delete of its own."""
 
     @property
     def size(self) -> int:
@@ -143,6 +145,8 @@ class UnitReport:
     rows_deleted: int = 0
     row_map: RowMap | None = None
     """Where each row of the inputs is now; `None` if it has no outputs."""
+    deletes: tuple[WrittenDelete, ...] = ()
+    """Of rows that are in the outputs: one for each output that has any."""
     effort: Effort = NO_EFFORT
     refused: str | None = None
     """Why another method must do it."""

@@ -45,11 +45,14 @@ class Segment:
         return self.view.joinable(self.group) if self.keep is None else frozenset()
 
 
-def segments(view: InputView, deleted: DeletedRows, *, walk: bool) -> Iterator[Segment]:
-    """All row groups of a file, in order; one of which nothing survives is left out."""
+def segments(view: InputView, deleted: DeletedRows, *, walk: bool, carries: bool = False) -> Iterator[Segment]:
+    """All row groups of a file, in order; one of which nothing survives is left out. Where deletes are carried, all of
+    every row group survives."""
     first = 0
     for number, group in enumerate(view.input.footer.row_groups):
         keep = deleted.keep(number)
+        if carries:
+            keep = None  # what is deleted is known by now
         if group.rows == 0 or (keep is not None and not keep.any()):
             continue
         small = group.size < view.context.writing.copy_floor

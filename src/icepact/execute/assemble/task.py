@@ -47,7 +47,7 @@ def run_units(works: Iterable[UnitWork], context: TaskContext, attempt: str, *, 
                         storage.delete(path)
                 raise
             report = UnitReport(unit_id=work.unit_id, failed=str(error))
-        written += [output.path for output in report.outputs]
+        written += [output.path for output in report.outputs] + [delete.path for delete in report.deletes]
         yield report
 
 

@@ -146,6 +146,7 @@ class AssembleRewriter:
             output=self._staging.output_path(task.unit_id),
             max_file_size=largest_output(task.unit, policy),
             lanes=self._lanes,
+            carries=task.step.carries,
         )
 
     def _result(self, task: Task, report: UnitReport) -> TaskResult:
@@ -153,7 +154,8 @@ class AssembleRewriter:
             return Refused(masked(report.refused))
         if report.failed is not None:
             return Failed(masked(report.failed))
-        documents = [_document(task.unit.files[0], output) for output in report.outputs]
+        first = task.unit.files[0]
+        documents = [_document(first, output) for output in report.outputs]
         return UnitResult(
             rows_observed=report.rows_read - report.rows_deleted,
             files=[WrittenFile.described(document, columns=column_facts(document)) for document in documents],
@@ -161,6 +163,7 @@ class AssembleRewriter:
             method=Method.ASSEMBLE,
             effort=report.effort,
             row_map=report.row_map,
+            deletes=[delete.to_json(first.spec_id, first.partition) for delete in report.deletes],
         )
 
 

@@ -39,6 +39,18 @@ class UnitResult:
     row_map: RowMap | None = None
     """Where the rows of the unit's files are now, in their order and that of `files`; `None` if the method does not
     know, or an earlier version did it."""
+    deletes: Sequence[FileDocument] = ()
+    """Of rows that are in these files although readers do not see them: Iceberg's JSON of one for each file."""
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """All that it wrote."""
+        return frozenset(f.path for f in self.files) | {str(document["file-path"]) for document in self.deletes}
+
+    @property
+    def deletes_carried(self) -> int:
+        """Rows of these files that readers do not see."""
+        return sum(int(document["record-count"]) for document in self.deletes)
 
 
 class Refused(NamedTuple):

@@ -1,5 +1,6 @@
 """The replace commit itself, and the search for one in a history. What may be committed is decided in `commit`."""
 
+import json
 from collections.abc import Callable, Collection, Iterator
 from threading import Lock
 from typing import Any, Protocol
@@ -14,6 +15,8 @@ from icepact.model.errors import CommitRefused, CommitUnknown, HeadMoved, Icepac
 COMMIT_ID = f"{FACT_PREFIX}commit-id"
 CARRIED_DELETES = "carried-deletes"
 """Without its prefix: rows of the outputs that the commit deletes, because they were deleted from the inputs."""
+LATE_DELETES = "late-deletes"
+"""Those of them that were deleted while the outputs were written."""
 
 
 class HistoryCut(Exception):
@@ -174,6 +177,7 @@ def replace_files(
     added_deletes: Any,
     written: Collection[str],
     dangling: list[str],
+    moved: tuple[str, str] | None,
     sequence: int | None,
     facts: dict[str, str],
     in_time: Callable[[], bool],
@@ -182,8 +186,8 @@ def replace_files(
     id.
 
     `rewrite` is Java's own, of this table, new; so are `outputs`, whose paths are `written`, and `added_deletes`.
-    `sequence` is the data sequence number of the outputs; without it they are as new as the snapshot. Once `in_time`
-    says no, nothing is committed any more.
+    `moved` is a delete file that stays, and the path of its copy. `sequence` is the data sequence number of the
+    outputs; without it they are as new as the snapshot. Once `in_time` says no, nothing is committed any more.
 
     Raises HeadMoved if the table moved on and should be looked at again, CommitRefused if the catalog does not want it,
     CommitUnknown if nobody can tell. Whatever a catalog says, the commit may be in the table: look for it. StorageFull
@@ -198,10 +202,12 @@ def replace_files(
         rewrite.validateFromSnapshot(view.snapshot_id)
         rewrite.rewriteFiles(
             view.tasks.with_paths(inputs).data_files(),
-            deletes_to_remove(java, view, dangling, inputs),
+            deletes_to_remove(java, view, [*dangling, *(moved or ())[:1]], inputs),
             outputs,
             added_deletes,
         )
+        if moved is not None:
+            _add_copy(table, view, rewrite, *moved)
         if sequence is not None:
             rewrite.dataSequenceNumber(sequence)
         for key, value in facts.items():
@@ -353,6 +359,20 @@ def deletes_to_remove(java: Java, view: HeadView, dangling: list[str], inputs: l
         wanted = java.as_predicate(java.chain(java.method(owner, name), java.among(java.strings(paths))))
         chosen.addAll(java.filtered(view.java_deletes.stream(), wanted))
     return chosen
+
+
+def _add_copy(table: IcebergTable, view: HeadView, rewrite: Any, path: str, copy: str) -> None:
+    """Add a delete file of the head once more, under another path and as old as it is."""
+    java = table.java
+    wanted = java.as_predicate(
+        java.chain(java.method("org.apache.iceberg.ContentFile", "location"), java.among(java.strings([path])))
+    )
+    [delete] = java.items(java.filtered(view.java_deletes.stream(), wanted))
+    specs, parser = table.table.specs(), java.iceberg.ContentFileParser
+    # a builder's own copy forgets by which columns rows are deleted
+    document = {**json.loads(str(parser.toJson(delete, specs[delete.specId()]))), "file-path": copy}
+    same = parser.fromJson(java.mapper.readTree(json.dumps(document)), specs)
+    rewrite.addFile(same, delete.dataSequenceNumber())
 
 
 def roll_back(table: IcebergTable, branch: str, *, bad: int, good: int) -> bool:

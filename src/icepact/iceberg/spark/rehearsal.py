@@ -86,6 +86,7 @@ def _replace(table: Any, snapshot_id: Any) -> None:
         added_deletes=table.java.jvm.java.util.HashSet(),
         written=[_NEW_PATH],
         dangling=[],
+        moved=None,
         sequence=None,
         facts={COMMIT_ID: _NAME},
         in_time=lambda: True,

@@ -4,6 +4,7 @@ Each row is hashed with all its columns, row lineage included, and the hashes ar
 matter, their number and every value in them do. Spark's Iceberg reader applies the deletes.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,10 +37,17 @@ class RowChecksum:
     """Rows without an id: of files from before an upgrade to format version 3."""
 
 
-def compare_rows(table: IcebergTable, what: str, tasks: Any, documents: Sequence[FileDocument]) -> int:
-    """The sum over new files, if readers see the same rows in them as in these tasks; ProofFailed otherwise."""
+def compare_rows(
+    table: IcebergTable,
+    what: str,
+    tasks: Any,
+    documents: Sequence[FileDocument],
+    deletes: Sequence[FileDocument] = (),
+) -> int:
+    """The sum over new files with their deletes, if readers see the same rows in them as in these tasks; ProofFailed
+    otherwise."""
     before = row_checksum(table, tasks)
-    after = row_checksum(table, _tasks_of(table, documents))
+    after = row_checksum(table, _tasks_of(table, documents, deletes))
     if before != after:
         raise ProofFailed(
             f"{what}: readers see {before.rows} rows adding up to {before.total}, "
@@ -95,8 +103,8 @@ def _digest(value: Column, kind: DataType) -> Column:
     return F.when(value.isNull(), F.lit(0).cast("long")).otherwise(whole)
 
 
-def _tasks_of(table: IcebergTable, documents: Sequence[FileDocument]) -> Any:
-    """Scan tasks for files that no snapshot has yet; no delete applies to them."""
+def _tasks_of(table: IcebergTable, documents: Sequence[FileDocument], deletes: Sequence[FileDocument]) -> Any:
+    """Scan tasks for files that no snapshot has yet; no deletes apply to them but these."""
     java = table.java
     schema = str(java.iceberg.SchemaParser.toJson(table.table.schema()))
     specs = table.table.specs()
@@ -108,12 +116,23 @@ def _tasks_of(table: IcebergTable, documents: Sequence[FileDocument]) -> Any:
         return tasks
     # readers look at the numbers in a file only if it has some itself, as a committed file would
     documents = [{**document, "first-row-id": _NO_NUMBER} for document in documents]
-    none = java.gateway.new_array(java.iceberg.DeleteFile, 0)
+    mine = {document["referenced-data-file"]: _java_delete(java, document, specs) for document in deletes}
     for file in java.items(described_files(java, table.table, documents)):
         _set_sequence_number(java, file)
         spec = str(java.iceberg.PartitionSpecParser.toJson(specs[file.specId()]))
-        tasks.add(java.iceberg.BaseFileScanTask(file, none, schema, spec, everything))
+        delete = mine.get(str(file.location()))
+        applied = java.gateway.new_array(java.iceberg.DeleteFile, 0 if delete is None else 1)
+        if delete is not None:
+            applied[0] = delete
+        tasks.add(java.iceberg.BaseFileScanTask(file, applied, schema, spec, everything))
     return tasks
+
+
+def _java_delete(java: Java, document: FileDocument, specs: Any) -> Any:
+    """Java's own description of a delete that no snapshot has yet, as old as the new files."""
+    delete = java.iceberg.ContentFileParser.fromJson(java.mapper.readTree(json.dumps(document)), specs)
+    _set_sequence_number(java, delete)
+    return delete
 
 
 def _set_sequence_number(java: Java, file: Any) -> None:

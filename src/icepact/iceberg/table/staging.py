@@ -157,6 +157,12 @@ class Staging:
         size = int(stored.getLength())
         return WrittenFile.described(document, stored_size=size, stored_rows=rows, columns=columns), document
 
+    @retry_reads
+    def is_stored(self, document: FileDocument) -> bool:
+        """Whether storage has a file of the size that Iceberg's JSON says."""
+        stored = self.table.table.io().newInputFile(document["file-path"])
+        return bool(stored.exists()) and int(stored.getLength()) == document["file-size-in-bytes"]
+
     def java_files(self, documents: Sequence[FileDocument]) -> Any:
         """Java's own description of new files, as a set for a commit."""
         java = self.java

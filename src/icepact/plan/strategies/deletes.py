@@ -5,6 +5,7 @@ from datetime import datetime
 from icepact.model.formatting import plural
 from icepact.model.health import PartitionGroup
 from icepact.model.policy import Policy
+from icepact.plan.carrying import fragment_ratio, fragments
 from icepact.plan.strategies.selection import FileSelector, Selection, nothing
 
 
@@ -17,7 +18,8 @@ def deletes(partition_group: PartitionGroup, policy: Policy, now: datetime) -> S
     files, data = plural(facts.all_delete_files, "delete file"), plural(facts.data_files, "data file")
     if facts.delete_ratio > policy.max_delete_ratio:
         return Selection(which=FileSelector.TOUCHED, reason=f"{records} on {rows}")
-    if facts.fragment_ratio > policy.max_fragment_ratio:
+    if fragment_ratio(facts, policy) > policy.max_fragment_ratio:
+        files = plural(fragments(facts, policy), "delete file")
         return Selection(which=FileSelector.TOUCHED, reason=f"{files} on {data}")
     if partition_group.dangling:
         idle = plural(partition_group.dangling, "delete file")
