@@ -127,7 +127,7 @@ def test_the_defaults() -> None:
         tag_pattern=None,
         tag_max_age=None,
         tag_zone="UTC",
-        housekeeping="tags,ttl,compact,manifests,statistics,expire,orphans",
+        housekeeping="tags,ttl,compact,deletes,manifests,statistics,expire,orphans",
         verify=Proofs.FOOTERS,
         max_commits=1,
         priority_weights=PriorityWeights(files=0.3, fragments=0.3, age=0.2, small_files=0.2),
