@@ -14,7 +14,7 @@ from icepact import Compactor
 from icepact.execute.deletes.bitmaps import PositionSet
 from icepact.execute.deletes.vectors import encode_vector
 from icepact.iceberg.commit.run_files import listed_files, run_folder
-from icepact.model.delete_files import ConvertDeletesResult
+from icepact.model.delete_files import ConvertDeletes, ConvertDeletesResult
 from icepact.model.files import DeleteKind
 from icepact.model.outcome import Outcome
 from icepact.model.status import Status
@@ -57,8 +57,8 @@ def nothing_left(compactor: Compactor, table: str, outcome: Outcome, branch: str
     """Below the run's folder is what the branch refers to, and nothing else."""
     loaded = compactor.application.spark_catalog.table(table)
     stored = {path.rsplit("/", 1)[-1] for path in listed_files(loaded, run_folder(loaded, outcome.run_id))}
-    known = {delete.path.rsplit("/", 1)[-1] for delete in loaded.view(branch, []).deletes}
-    assert stored <= known
+    live = [*data_files(compactor.spark, table, branch=branch), *(d.path for d in loaded.view(branch, []).deletes)]
+    assert stored <= {path.rsplit("/", 1)[-1] for path in live}
 
 
 def append(spark: SparkSession, table: str, start: int, end: int, files: int = 1) -> None:
@@ -264,3 +264,50 @@ def test_vectors_that_are_damaged_or_go_too_far(compactor: Compactor, spark: Spa
         refused(compactor, table, vector.path)
     path.write_bytes(good)
     converted(compactor, table)
+
+
+@VERSIONS
+def test_a_compaction_converts_what_it_leaves(
+    compactor: Compactor, spark: SparkSession, namespace: str, version: int, tmp_path: Path
+) -> None:
+    """Small files are merged, and deletes of large ones become positions, in one run; a second one plans nothing."""
+    table = create(spark, f"{namespace}.t", "id bigint, day int, word string", "day", version=version)
+    append(spark, table, 0, 40_000)
+    for start in range(0, 300, 100):
+        rows = spark.range(start, start + 100, 1, 1)
+        rows.selectExpr("id", "2 AS day", "concat('w', id) AS word").writeTo(table).append()
+    for day in range(3):
+        ids = [{"id": n} for n in (day, day + 10, 90_000)]
+        equality_delete(spark, f"local.{table}", ids, columns=["id"], partition=f"day={day}", metrics=True)
+    wanted: dict[str, Any] = {"target_file_size": "16KB", "min_input_files": 2}
+    before = seen(spark, table, lineage=version > 2)
+
+    def steps(**given: Any) -> tuple[int, list[ConvertDeletes], list[str]]:
+        plan = compactor.plan(table, **{**wanted, **given})
+        found = [step for step in plan.chores if isinstance(step, ConvertDeletes)]
+        return len(plan.rewrites), found, [entry.reason for entry in plan.left_out if "deletes of" in entry.partition]
+
+    assert steps(strategy="auto", deletes="apply")[1:] == ([], [])
+    assert steps(strategy="small-files", deletes="carry")[1:] == ([], [])
+    assert steps(strategy="deletes", deletes="carry", partition="day=0")[1:] == ([], [])
+    _, found, reasons = steps(strategy="auto", deletes="auto", scans_per_day=0.001)
+    assert (found, len(reasons)) == ([], 1)
+    assert "not worth it: scans would save" in reasons[0]
+    _, found, reasons = steps(strategy="deletes", deletes="carry", max_cost=1e-6)
+    assert (found, len(reasons)) == ([], 1)
+    assert "over the budget (max_cost" in reasons[0]
+    wanted |= {"strategy": "deletes", "deletes": "carry"}
+    groups, [step], _ = steps()
+    assert (groups, step.data_files, step.converted.equality) == (1, 2, 2)
+    assert "each scan takes about" in "\n".join(step.explain(None))
+
+    saved = tmp_path / "plan.json"
+    compactor.save_plan(compactor.plan(table, **wanted), saved)
+    outcome = compactor.apply(compactor.load_plan(saved))
+    assert (outcome.status, len(outcome.groups), len(outcome.snapshots)) == (Status.COMMITTED, 1, 2), outcome.error
+    assert seen(spark, table, lineage=version > 2) == before
+    assert outcome.steps[0].to_dict()["removed"]["equality"] >= 2
+    assert "equality" not in kinds(compactor, table)
+    nothing_left(compactor, table, outcome)
+    assert compactor.compact(table, **wanted).status is Status.NOTHING_TO_DO
+    assert compactor.plan(table, **wanted).steps == ()

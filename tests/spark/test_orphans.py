@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
@@ -12,15 +12,20 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
+from icepact.housekeeping import orphans
 from icepact.iceberg.commit.deletion import BulkDeletion
 from icepact.iceberg.java.classes import instance_of
+from icepact.iceberg.table import listing
+from icepact.iceberg.table.listing import NeededFiles
 from icepact.iceberg.table.scan import described_files
+from icepact.iceberg.table.table import IcebergTable
 from icepact.maintain.housekeeping import orphans_step, plan_chore
 from icepact.model.errors import BadInput
 from icepact.model.orphans import OrphanFile, OrphansResult, RemoveOrphans
 from icepact.model.status import Status
 from icepact.policy.options import Options
 from tests.support.histories import History
+from tests.support.java import jvm
 from tests.support.oracle import seen
 from tests.support.reach import location_of, on_disk, reachable
 
@@ -82,6 +87,52 @@ def test_exactly_what_nothing_refers_to_goes(
     assert reachable(spark, table) <= on_disk(spark, table)
     assert seen(spark, table) == before
     assert compactor.orphans(table).status is Status.NOTHING_TO_DO
+
+
+def test_a_listing_waits_until_it_is_known_what_is_needed(
+    compactor: Compactor, spark: SparkSession, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has begun by then: a file that is committed meanwhile is needed, however few files it may remember."""
+    table = History(compactor, f"{namespace}.t", 5, version=2).table
+    folder = location_of(spark, table)
+    late, lost = (str(folder / f"data/kind=a/{name}.parquet") for name in ("late", "lost"))
+    orphaned(folder, ["data/kind=a/late.parquet", "data/kind=a/lost.parquet"])
+    needed_files = orphans._needed_files
+
+    def meanwhile(known: IcebergTable, locations: Sequence[str]) -> NeededFiles:
+        wait_for(lambda: len(listings(spark)) == 1)
+        _append_file(compactor, table, late)
+        known.refresh()
+        return needed_files(known, locations)
+
+    def fails(known: IcebergTable, locations: Sequence[str]) -> NeededFiles:
+        raise BadInput("no")
+
+    for most in (1, 100_000):
+        monkeypatch.setattr(listing, "_MOST_WAITING", most)
+        monkeypatch.setattr(orphans, "_needed_files", fails)
+        with pytest.raises(BadInput, match="no"):
+            compactor.orphans(table, dry_run=True)
+        wait_for(lambda: not listings(spark))
+        monkeypatch.setattr(orphans, "_needed_files", meanwhile if most == 1 else needed_files)
+        planned = compactor.orphans(table, dry_run=True).steps[0]
+        assert planned.to_dict()["files"]["data_files"] == 1
+    assert compactor.orphans(table).status is Status.COMMITTED
+    assert (Path(late).exists(), Path(lost).exists()) == (True, False)
+
+
+def listings(spark: SparkSession) -> list[str]:
+    """Threads of Java that list."""
+    threads = jvm(spark).java.lang.Thread.getAllStackTraces().keySet()
+    return [name for name in (str(thread.getName()) for thread in threads) if name == "icepact-listing"]
+
+
+def wait_for(done: Callable[[], bool]) -> None:
+    """Until something is so."""
+    end = time.monotonic() + 30
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_what_is_committed_after_the_listing_stays(

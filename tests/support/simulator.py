@@ -25,6 +25,7 @@ import numpy as np
 
 from icepact.economics.learning import learn
 from icepact.economics.lessons import Lessons
+from icepact.economics.scans import SECONDS_PER_FILE, SECONDS_PER_ROW_GROUP
 from icepact.economics.speeds import CALIBRATED
 from icepact.economics.valuation import START_PRICE, Valuation
 from icepact.model.cost import Cost
@@ -34,7 +35,7 @@ from icepact.model.methods import Method
 from icepact.model.outcome import GroupOutcome, Outcome
 from icepact.model.policy import Policy
 from icepact.plan.candidate import Candidate, features_of
-from icepact.plan.gain import SECONDS_PER_FILE, SECONDS_PER_ROW_GROUP, make_gain
+from icepact.plan.gain import make_gain
 from icepact.plan.profit import SCAN_BYTES_PER_SECOND, price_of, profitability
 from icepact.plan.strategies.selection import FileSelector
 from icepact.plan.tiers import due

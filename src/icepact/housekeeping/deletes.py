@@ -5,11 +5,12 @@ bounds rule all rows out, or a deletion vector stands in its place.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
+from icepact.economics.scans import scan_seconds
 from icepact.iceberg.java.bridge import JavaError
 from icepact.iceberg.table.scan import live_deletes
 from icepact.iceberg.table.table import HeadView, IcebergTable
@@ -196,8 +197,9 @@ def _refuse_two_vectors_of(deletes: Sequence[DeleteFile]) -> None:
                 raise PermanentError(f"{delete.referenced} has two deletion vectors: {other} and {delete}")
 
 
-def plan_deletes(table: IcebergTable, *, branch: str, now: datetime) -> ConvertDeletes | str:
-    """Which deletes to convert or remove; or why none."""
+def plan_deletes(table: IcebergTable, *, branch: str, now: datetime, but: Collection[str] = ()) -> ConvertDeletes | str:
+    """Which deletes to convert or remove; or why none. Data files that somebody else takes care of are named in `but`,
+    by path."""
     del now  # nothing here depends on the time
     if table.format_version < _KEYS_FROM:
         return f"format version {table.format_version} has no deletes"
@@ -210,6 +212,10 @@ def plan_deletes(table: IcebergTable, *, branch: str, now: datetime) -> ConvertD
     work = find_work(files, view.deletes, version=view.format_version, points_to=points_to(table, view, files))
     if work.is_nothing:
         return _why_nothing(view.deletes, work)
+    if but:
+        work = replace(work, files=[file for file in work.files if file.path not in but])
+        if work.is_nothing:
+            return "all data files that deletes apply to are rewritten"
     return _step(branch, view, work)
 
 
@@ -244,7 +250,8 @@ def totals_of(deletes: Iterable[DeleteFile]) -> DeleteTotals:
 def _step(branch: str, view: HeadView, work: DeleteWork) -> ConvertDeletes:
     """The step, and what it takes."""
     into = work.by_key | work.by_position
-    converted = [delete for delete in view.deletes if delete.key in into]
+    numbers = {number for file in work.files for number in file.deletes}
+    converted = [delete for number, delete in enumerate(view.deletes) if delete.key in into and number in numbers]
     by_key = [delete for delete in converted if delete.key in work.by_key]
     idle = [delete for delete in view.deletes if delete.key in work.idle]
     ids = {i for delete in by_key for i in delete.equality_ids}
@@ -272,6 +279,7 @@ def _step(branch: str, view: HeadView, work: DeleteWork) -> ConvertDeletes:
         rows=sum(file.rows for file in work.files),
         reason=_reason(by_key, len(converted) - len(by_key)),
         kept=work.kept,
+        scan_seconds=_scan_seconds(view.deletes, work),
         cost=Cost(
             seconds=Estimate(likely=seconds, low=seconds / 3, high=seconds * 3),
             encoded_bytes=2 * records,
@@ -279,6 +287,14 @@ def _step(branch: str, view: HeadView, work: DeleteWork) -> ConvertDeletes:
             write_requests=writes,
         ),
     )
+
+
+def _scan_seconds(deletes: Sequence[DeleteFile], work: DeleteWork) -> float:
+    """What a scan takes less: each data file has one delete then, and its rows are not compared with keys."""
+    opened = sum(len(file.deletes) - 1 for file in work.files)
+    keys = [delete.records if delete.key in work.by_key else 0 for delete in deletes]
+    compared = sum(keys[number] for file in work.files for number in file.deletes)
+    return scan_seconds(files=0, row_groups=0, delete_files=opened, delete_records=compared)
 
 
 def _reason(by_key: Sequence[DeleteFile], others: int) -> str:

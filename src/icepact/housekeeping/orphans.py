@@ -11,10 +11,10 @@ from icepact.iceberg.commit.run_files import RUN_FOLDER
 from icepact.iceberg.table.listing import (
     NeededFiles,
     Neighbour,
+    OrphanSearch,
     checked_folder,
     is_inside,
     kind_of,
-    list_orphans,
     locations_of,
     spelled_as_listed,
 )
@@ -57,9 +57,9 @@ def plan_orphans(
     others = neighbours()
     refuse_shared(table, locations, excluded, others)
     _refuse_stray(table, locations, excluded, others)
-    needed = _needed_files(table, locations)
     before = int(older_than.timestamp() * 1000)
-    found = list_orphans(table, needed, before=before, excluded=excluded, marks=_marks(runs))
+    with OrphanSearch(table, locations, before=before, excluded=excluded, marks=_marks(runs)) as search:
+        found = search.found(_needed_files(table, locations))
     begun = sum(uploads(location) for location in locations)
     kept = [Kept(what=f"files of run {run_id}", why=why) for run_id, why in runs.items()] if found.marked else []
     if found.young:

@@ -131,7 +131,7 @@ class _Visiting:
 
 def _planned(visit: Visit, made: Plan) -> Visit:
     """A visit with its plan; if the plan has no steps, why: something is held back, or there is nothing to do."""
-    if made.rewrites:
+    if made.steps:
         return replace(visit, ended=VisitStatus.PLANNED, plan=made)
     # what is held back stands at the end of what is left out
     return visit if made.complete else replace(visit, ended=VisitStatus.SKIPPED, reason=made.left_out[-1].reason)

@@ -13,7 +13,9 @@ from icepact.economics.learning import learn
 from icepact.economics.lessons import Lessons
 from icepact.economics.overhead import learned_overhead
 from icepact.economics.speeds import Rates, measurements
+from icepact.economics.steps import priced
 from icepact.economics.valuation import Valuation
+from icepact.housekeeping.deletes import plan_deletes
 from icepact.iceberg.names import table_parts
 from icepact.iceberg.spark.catalog import SparkCatalog
 from icepact.iceberg.table.scan import gc_paused
@@ -26,11 +28,12 @@ from icepact.model.decision import Decision, TableDecisions
 from icepact.model.files import PartitionKey
 from icepact.model.fleet import TableSummary, summary_of
 from icepact.model.health import Health
-from icepact.model.limits import Limit
+from icepact.model.limits import Demand, Limit
 from icepact.model.plan import LeftOut, Plan
 from icepact.model.policy import Policy, Strategy
 from icepact.model.run import Failure, RunRecord
 from icepact.model.snapshot import PinnedSnapshot
+from icepact.plan.conversion import may_convert, why_not_converted
 from icepact.plan.decide import DecisionMemo, decide
 from icepact.plan.fleet import doubt
 from icepact.plan.pick import asks_for_worth
@@ -110,8 +113,28 @@ def plan(
         state = table.still_there(state)
     with gc_paused():
         made = make_plan(decided, state, set_aside=aside, budget=budget, over_budget=over_budget)
+    made = _with_conversion(context, table, made, decided, now)
     # what came in the place of files that are gone was not assessed: such a plan is not complete
     return made if len(state.files) == listed else replace(made, complete=False)
+
+
+def _with_conversion(context: Context, table: IcebergTable, made: Plan, decided: DecisionMemo, now: datetime) -> Plan:
+    """A plan with the step that converts deletes which no group takes along, where deletes may stay."""
+    policy = made.policy
+    if not may_convert(policy, decided.decisions.health.facts):
+        return made
+    rewritten = frozenset(file.path for step in made.rewrites for file in step.files)
+    step = plan_deletes(table, branch=policy.branch, now=now, but=rewritten)
+    if isinstance(step, str):
+        return made
+    cost = priced(context.prices, step, local=table.is_local).cost
+    step = replace(step, cost=cost)
+    used = Demand.sum(one.demand for one in made.rewrites)
+    reason = why_not_converted(step, policy, decided.valuation, made.budget, used)
+    if not reason:
+        return replace(made, steps=(*made.steps, step))
+    aside = LeftOut(partition=f"deletes of {made.branch}", files=step.data_files, bytes=step.data_bytes, reason=reason)
+    return replace(made, left_out=(*made.left_out, aside))
 
 
 def _to_be_listed(decisions: TableDecisions, near: Sequence[Decision]) -> frozenset[PartitionKey]:

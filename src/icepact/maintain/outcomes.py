@@ -191,12 +191,13 @@ def _status(run: Run, groups: tuple[GroupOutcome, ...]) -> Status:
         return run.status
     if run.error is not None:
         return Status.FAILED
-    if run.plan.chores:
-        return Status.COMMITTED if any(result.done for result in run.chores_done) else Status.NOTHING_TO_DO
+    kept_house = any(result.done for result in run.chores_done)
+    if run.plan.chores and not groups and not run.dropped:
+        return Status.COMMITTED if kept_house else Status.NOTHING_TO_DO
     if not groups:
         return Status.SUPERSEDED if any(each.overtaken for each in run.dropped) else Status.NOTHING_TO_DO
     done = sum(g.committed for g in groups)
-    if done:
+    if done or kept_house:
         whole = done == len(groups) and not run.dropped
         return Status.COMMITTED if whole else Status.PARTLY_COMMITTED
     given_up = [run.given_up[g.group_id].answer for g in groups if g.group_id in run.given_up]

@@ -30,6 +30,7 @@ def apply_saved(context: Context, saved: SavedPlan, progress: Progress) -> Outco
     now = datetime.now(UTC)
     plan, dropped = _at_head(context, table, plan, now)
     plan, more = _within(context, table, plan, now)
+    plan = replace(plan, steps=(*plan.steps, *saved.plan.chores))  # judged anew as they are carried out
     return apply(context.spark_catalog, plan, context.store, progress, dropped=(*dropped, *more))
 
 

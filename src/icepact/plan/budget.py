@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from icepact.economics.scans import SECONDS_PER_DELETE_FILE, SECONDS_PER_DELETE_RECORD, scan_seconds
 from icepact.model.files import DataFile, DeleteFile, delete_records
 from icepact.model.limits import Demand, Limit
 from icepact.model.plan import LeftOut, RewriteFiles, Unit
 from icepact.model.policy import JobOrder, Policy
-from icepact.plan.gain import SECONDS_PER_DELETE_FILE, SECONDS_PER_DELETE_RECORD, gain_of, scan_seconds
+from icepact.plan.gain import gain_of
 from icepact.plan.greedy import Budget, Item, choose
 from icepact.plan.pack import outputs_of
 

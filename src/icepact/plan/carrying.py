@@ -6,12 +6,12 @@ every scan: for the rows, and for the deletes. What they pay until the horizon i
 
 from dataclasses import dataclass
 
+from icepact.economics.scans import scan_seconds
 from icepact.economics.valuation import Valuation
 from icepact.model.cost import Cost
 from icepact.model.formatting import format_duration, format_money, plural
 from icepact.model.health import Facts, PartitionGroup
 from icepact.model.policy import DeletesOption, Policy, Tier
-from icepact.plan.gain import scan_seconds
 from icepact.plan.profit import SCAN_BYTES_PER_SECOND, price_of
 from icepact.plan.strategies.selection import Selection
 

@@ -13,13 +13,13 @@ import math
 from dataclasses import dataclass
 
 from icepact.economics.lessons import ExpectedGain
+from icepact.economics.scans import SECONDS_PER_FILE
 from icepact.economics.speeds import READS_PER_FILE
 from icepact.economics.valuation import Valuation
 from icepact.model.cost import Cost
 from icepact.model.formatting import format_money, format_seconds
 from icepact.model.policy import MethodOption, Policy
 from icepact.plan.candidate import Candidate, features_of
-from icepact.plan.gain import SECONDS_PER_FILE
 
 SCAN_BYTES_PER_SECOND = 100 * 1024**2
 """What a reader decodes on one core."""

@@ -240,7 +240,7 @@ class Renderer:
         for step in o.steps:
             for line in step.lines():
                 self.out.print(line, markup=False)
-        if o.step_costs:
+        if o.step_costs and not o.methods:
             foreseen = format_money(o.predicted_money, o.currency)
             self.out.print(f"cost {format_money(o.money, o.currency)}, {foreseen} predicted", markup=False)
         for group in o.groups:

@@ -73,8 +73,8 @@ def _verdict(health: Health, plan: Plan, where: Sequence[str]) -> Markup:
     words = (
         tag("p", _state_in_words(health, plan), class_="verdict"),
         *(tag("p", line) for line in _summary(health, plan)),
-        tag("p", "To do it:", class_="soft") if plan.rewrites else None,
-        tag("pre", tag("code", _command(plan, where)), tabindex=0) if plan.rewrites else None,
+        tag("p", "To do it:", class_="soft") if plan.steps else None,
+        tag("pre", tag("code", _command(plan, where)), tabindex=0) if plan.steps else None,
     )
     return _section("Verdict", tag("div", gauge(health.score.value), tag("div", *words), class_="head"))
 
@@ -82,7 +82,7 @@ def _verdict(health: Health, plan: Plan, where: Sequence[str]) -> Markup:
 def _state_in_words(health: Health, plan: Plan) -> str:
     score = health.score.value
     how = ("is in a bad state", "needs attention", "is not at its best", "is well", "is well")[grade(score)]
-    done = "Compacting helps." if plan.rewrites else "There is nothing to do."
+    done = "Compacting helps." if plan.steps else "There is nothing to do."
     return f"This table {how}: {score:g} of 100. {done}"
 
 
@@ -267,11 +267,12 @@ def _snapshots(health: Health) -> Markup:
 
 
 def _planned(plan: Plan) -> Markup:
-    if not plan.rewrites and not plan.left_out:
+    if not plan.steps and not plan.left_out:
         return _section("What would be done, and why", tag("p", "There is nothing to decide about."))
     return _section(
         "What would be done, and why",
         _groups(plan.rewrites, plan.prices.currency) if plan.rewrites else None,
+        *(tag("p", "; ".join(line.strip() for line in step.explain(0))) for step in plan.chores),
         _left_out(plan.left_out) if plan.left_out else None,
     )
 
@@ -285,9 +286,9 @@ def _what_becomes_of_deletes(p: Prediction) -> str:
 
 def _summary(health: Health, plan: Plan) -> Iterator[str]:
     p = plan.predicted
-    if not plan.rewrites:
+    if not plan.steps:
         yield f"Nothing would be done, with strategy {plan.policy.strategy}: {plan.why_nothing}."
-    else:
+    if plan.rewrites:
         gain = sum(step.gain.scan_seconds for step in plan.rewrites)
         price = sum(step.cost.money.likely for step in plan.rewrites)
         work = sum(step.cost.seconds.likely for step in plan.rewrites)

@@ -10,6 +10,8 @@ from icepact.model.errors import PermanentError
 
 _BATCH, _MOST = "s3.delete.batch-size", "1000"
 """Keys of one request: so many are allowed, a quarter of that is Iceberg's default."""
+_THREADS, _AT_ONCE = "s3.delete.num-threads", "4"
+"""Requests under way: Iceberg has one for each core, which mostly wait for the store."""
 _BULK = "org.apache.iceberg.io.SupportsBulkOperations"
 _CREDENTIALS = "org.apache.iceberg.io.SupportsStorageCredentials"
 _SOME_STAYED = "BulkDeletionFailureException"
@@ -60,9 +62,10 @@ def _with_large_batches(table: IcebergTable) -> Any:
     if not name.startswith("org.apache.iceberg.aws.s3.S3FileIO") and not name.endswith(".ResolvingFileIO"):
         return io
     properties = java.jvm.java.util.HashMap(io.properties())
-    if properties.containsKey(_BATCH):
+    if properties.containsKey(_BATCH) and properties.containsKey(_THREADS):
         return io
-    properties.put(_BATCH, _MOST)
+    properties.putIfAbsent(_BATCH, _MOST)
+    properties.putIfAbsent(_THREADS, _AT_ONCE)
     conf = table.session.sparkContext._jsc.hadoopConfiguration()
     large = java.iceberg.CatalogUtil.loadFileIO(name, properties, conf)
     if java.class_of(_CREDENTIALS).isInstance(io):

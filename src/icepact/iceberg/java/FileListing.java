@@ -14,20 +14,32 @@ import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayDeque;
 import java.util.Iterator;
 import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
 import java.util.function.Predicate;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.io.FileInfo;
 import org.apache.iceberg.io.SupportsPrefixOperations;
 
-/** Lists what is below a folder, and writes down what is old and nobody needs. Compiled at run time by Spark's own
- * compiler. */
-public final class FileListing {
+/** Lists what is below a folder, and writes down what is old and nobody needs. It lists while somebody else still works
+ * out what is needed: until that is known, it remembers so many files, and then it waits. Compiled at run time by Spark's
+ * own compiler. */
+public final class FileListing implements Callable {
   private final LinkOption[] noFollow = new LinkOption[] {LinkOption.NOFOLLOW_LINKS};
-  private Predicate needed;
+  private final CountDownLatch known = new CountDownLatch(1);
+  private final FutureTask task = new FutureTask(this);
+  private volatile Predicate needed = null;
+  private final ArrayDeque waiting = new ArrayDeque();
+  private int mostWaiting;
+  private FileIO io;
+  private boolean local;
   private List without;
   private List marks;
   private long before;
   private String root;
+  private String file;
   private OutputStream out;
   private long listed = 0L;
   private long young = 0L;
@@ -35,31 +47,67 @@ public final class FileListing {
   private String unreadable = null;
   private boolean odd = false;
 
-  /** `without` are folders that are left alone, ended by a slash, and `marks` words in paths that protect a file. Paths
-   * are written as the store names them: size, time and path, each ended by a zero. */
-  public void list(
-      FileIO io, String folder, boolean local, long cutoff, Predicate isNeeded, List excluded, List words, String path)
-      throws Exception {
-    needed = isNeeded;
+  /** `excluded` are folders that are left alone, ended by a slash, and `words` parts of paths that protect a file. Paths
+   * are written as the store names them: size, time and path, each ended by a zero. At most `remembered` files wait. */
+  public void begin(
+      FileIO files,
+      String folder,
+      boolean isLocal,
+      long cutoff,
+      List excluded,
+      List words,
+      int remembered,
+      String path) {
+    mostWaiting = remembered;
+    io = files;
+    root = folder;
+    local = isLocal;
+    before = cutoff;
     without = excluded;
     marks = words;
-    before = cutoff;
-    root = folder;
-    out = new BufferedOutputStream(new FileOutputStream(path), 1 << 16);
+    file = path;
+    Thread thread = new Thread(task, "icepact-listing");
+    thread.setDaemon(true);
+    thread.start();
+  }
+
+  /** Says what is needed, and waits for the end. */
+  public void end(Predicate isNeeded) throws Exception {
+    needed = isNeeded;
+    known.countDown();
+    try {
+      task.get();
+    } catch (ExecutionException error) {
+      if (error.getCause() instanceof Exception) {
+        throw (Exception) error.getCause();
+      }
+      throw error;
+    }
+  }
+
+  /** Ends it without an answer. */
+  public void stop() {
+    task.cancel(true);
+  }
+
+  public Object call() throws Exception {
+    out = new BufferedOutputStream(new FileOutputStream(file), 1 << 16);
     try {
       if (local) {
-        walk(folder);
+        walk(root);
       } else if (io instanceof SupportsPrefixOperations) {
-        for (Iterator each = ((SupportsPrefixOperations) io).listPrefix(folder + "/").iterator(); each.hasNext(); ) {
+        for (Iterator each = ((SupportsPrefixOperations) io).listPrefix(root + "/").iterator(); each.hasNext(); ) {
           FileInfo info = (FileInfo) each.next();
           see(info.location(), info.size(), info.createdAtMillis());
         }
       } else {
         throw new UnsupportedOperationException("cannot be listed: " + io.getClass().getName());
       }
+      judgeWaiting();
     } finally {
       out.close();
     }
+    return null;
   }
 
   /** A local folder; links are not followed. Hadoop would start a process for each file. */
@@ -111,6 +159,24 @@ public final class FileListing {
       }
       odd |= path.charAt(i) > 126;
     }
+    if (needed == null && waiting.size() < mostWaiting) {
+      waiting.add(new Object[] {path, Long.valueOf(size), Long.valueOf(written)});
+      return;
+    }
+    judgeWaiting();
+    judge(path, size, written);
+  }
+
+  /** Those that were seen before anybody knew what is needed. */
+  private void judgeWaiting() throws Exception {
+    known.await();
+    while (!waiting.isEmpty()) {
+      Object[] seen = (Object[]) waiting.remove();
+      judge((String) seen[0], ((Long) seen[1]).longValue(), ((Long) seen[2]).longValue());
+    }
+  }
+
+  private void judge(String path, long size, long written) throws Exception {
     if (needed.test(path)) {
       return;
     }

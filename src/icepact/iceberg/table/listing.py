@@ -16,6 +16,8 @@ from icepact.model.orphans import OrphanFile
 _LOCATIONS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 _GLOBS = re.compile(r"[*?\[{]")
 _VERSION_HINT = "version-hint.text"
+_MOST_WAITING = 100_000
+"""Files of a listing that are remembered until it is known what is needed; then it waits."""
 _NAMES = (
     (re.compile(r".*\.metadata\.json(\.gz)?|.*\.gz\.metadata\.json|version-hint\.text"), "J"),
     (re.compile(r"snap-.*\.avro"), "L"),
@@ -132,37 +134,83 @@ class NeededFiles:
         return self._java
 
 
-@retry_reads
-def list_orphans(
-    table: IcebergTable, needed: NeededFiles, *, before: int, excluded: Sequence[str], marks: Sequence[str]
-) -> Listing:
-    """Files below the locations that were written before a moment, in milliseconds, and that nobody needs. `excluded`
-    are folders that are left alone, and `marks` words in paths that protect a file."""
-    java, orphans, listed, young, marked = table.java, list[OrphanFile](), 0, 0, 0
-    for folder in needed.locations:
-        listing = instance_of(java, "FileListing")
-        descriptor, path = tempfile.mkstemp(prefix="icepact-")
+class OrphanSearch:
+    """A search for orphans below the locations of a table. It begins to list at once, while somebody works out what is
+    needed; files that were listed before that is known wait. A context, which ends whatever is still under way."""
+
+    def __init__(
+        self,
+        table: IcebergTable,
+        locations: Sequence[str],
+        *,
+        before: int,
+        excluded: Sequence[str],
+        marks: Sequence[str],
+    ) -> None:
+        """Files count that were written before a moment, in milliseconds. `excluded` are folders that are left alone,
+        and `marks` words in paths that protect a file."""
+        self._table, self._locations, self._before = table, locations, before
+        self._excluded = [f"{one.rstrip('/')}/" for one in excluded]
+        self._marks = list(marks)
+        self._begun: list[tuple[str, Any, str]] = []
+
+    def __enter__(self) -> "OrphanSearch":
         try:
-            with open(descriptor, "rb") as stream:
-                listing.list(
-                    table.table.io(),
-                    folder,
-                    folder.startswith("/") and _is_local(table),
-                    before,
-                    needed.java,
-                    java.from_json([f"{one.rstrip('/')}/" for one in excluded], "java.util.ArrayList"),
-                    java.from_json(list(marks), "java.util.ArrayList"),
-                    path,
-                )
-                lines = stream.read().split(b"\0")[:-1]
+            self._begin()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    @retry_reads
+    def found(self, needed: NeededFiles) -> Listing:
+        """The files that nobody needs. What is needed was worked out after the search had begun, or before."""
+        try:
+            if not self._begun:  # an earlier try broke off
+                self._begin()
+            return self._end(needed)
         finally:
+            self._stop()
+
+    def _begin(self) -> None:
+        table, java = self._table, self._table.java
+        for folder in self._locations:
+            listing = instance_of(java, "FileListing")
+            descriptor, path = tempfile.mkstemp(prefix="icepact-")
+            os.close(descriptor)
+            self._begun.append((folder, listing, path))
+            listing.begin(
+                table.table.io(),
+                folder,
+                folder.startswith("/") and _is_local(table),
+                self._before,
+                java.from_json(self._excluded, "java.util.ArrayList"),
+                java.from_json(self._marks, "java.util.ArrayList"),
+                _MOST_WAITING,
+                path,
+            )
+
+    def _end(self, needed: NeededFiles) -> Listing:
+        orphans, listed, young, marked = list[OrphanFile](), 0, 0, 0
+        for folder, listing, path in self._begun:
+            listing.end(needed.java)
+            _refuse_odd(self._table, needed, listing, folder)
+            with open(path, "rb") as stream:
+                lines = stream.read().split(b"\0")[:-1]
+            for line in lines:
+                size, written, name = line.decode().split("\t", 2)
+                orphans.append(OrphanFile(name, int(size), int(written)))
+            listed, young, marked = listed + listing.listed(), young + listing.young(), marked + listing.marked()
+        return Listing(sorted(orphans), listed, young, marked)
+
+    def _stop(self) -> None:
+        while self._begun:
+            _, listing, path = self._begun.pop()
+            listing.stop()
             os.unlink(path)
-        _refuse_odd(table, needed, listing, folder)
-        for line in lines:
-            size, written, name = line.decode().split("\t", 2)
-            orphans.append(OrphanFile(name, int(size), int(written)))
-        listed, young, marked = listed + listing.listed(), young + listing.young(), marked + listing.marked()
-    return Listing(sorted(orphans), listed, young, marked)
 
 
 def _is_local(table: IcebergTable) -> bool:
