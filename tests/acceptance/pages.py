@@ -29,7 +29,8 @@ FIRST_STEPS = ("README.md", "docs/quickstart.md")
 COLUMNS = "100"
 """Of the terminal that samples are made for."""
 _ABOUT_ORDERS = frozenset(
-    f"docs/{page}.md" for page in ("budgets", "cli", "configuration", "fleet", "housekeeping", "plans", "policies")
+    f"docs/{page}.md"
+    for page in ("budgets", "cli", "configuration", "deletes", "fleet", "housekeeping", "plans", "policies")
 )
 _BLOCK = re.compile(
     r"^<!-- (runs|checks|policies|prints)(?:: \w+)? -->\n```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL

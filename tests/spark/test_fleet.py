@@ -104,7 +104,7 @@ def test_one_round(lake: Compactor, namespace: str) -> None:
     [visit] = lake.fleet_run(f"{namespace}.events", maintain=True).visits
     assert visit.maintenance is not None
     operations = {one.operation: one for one in visit.maintenance.operations}
-    assert list(operations) == ["tags", "ttl", "manifests", "statistics", "expire", "orphans"]
+    assert list(operations) == ["tags", "ttl", "deletes", "manifests", "statistics", "expire", "orphans"]
     assert (visit.ended, operations["orphans"].failed) == (VisitStatus.FAILED, True)
     assert ".broken cannot be loaded" in operations["orphans"].reason  # nobody knows where that one is
     assert operations["expire"].failed is False

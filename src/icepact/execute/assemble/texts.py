@@ -1,4 +1,4 @@
-"""Texts that came in dictionaries, not nested and never null: their places move, and they are never looked at again."""
+"""Texts that came in dictionaries, not nested and never null: their indices change, and no text is looked at again."""
 
 import numpy as np
 import pyarrow as pa
@@ -33,9 +33,9 @@ def text_chunk(column: pa.ChunkedArray, form: PageForm, most_bytes: int) -> Dict
         return None
     texts = texts.take(pc.array_sort_indices(texts))
     narrow = smallest(bits_for(len(texts)))
-    # a text that is not in use has no place, and nothing asks for it
-    places = [pc.index_in(part.dictionary, texts).fill_null(0).to_numpy().astype(narrow) for part in parts]
-    moved = (place[mine] for place, mine in zip(places, indices, strict=True))
+    # a text that is not in use has no index, and nothing asks for it
+    renumbered = [pc.index_in(part.dictionary, texts).fill_null(0).to_numpy().astype(narrow) for part in parts]
+    moved = (new[mine] for new, mine in zip(renumbered, indices, strict=True))
     return DictionaryChunk(texts.cast(pa.binary()).to_pylist(), moved, form)
 
 

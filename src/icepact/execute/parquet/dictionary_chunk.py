@@ -1,7 +1,7 @@
-"""A new chunk of places in a dictionary, of a column that is neither nested nor null anywhere.
+"""A new chunk of indices in a dictionary, of a column that is neither nested nor null anywhere.
 
 pyarrow's writer takes such a column value by value: it marks each as not null, and looks its text up to compare it with
-the bounds. Here a page is one array of places. The dictionary is in order, so that bounds are the bounds of places.
+the bounds. Here a page is one array of indices. The dictionary is in order, so that bounds are the bounds of indices.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ from icepact.execute.parquet.layout import (
     RLE,
     RLE_DICTIONARY,
 )
-from icepact.execute.parquet.run_lengths import Places, bits_for, encoded_places
+from icepact.execute.parquet.run_lengths import Indices, bits_for, encoded_indices
 from icepact.execute.parquet.thrift import Fields, varint, write_struct
 
 _LONGEST_BOUND = 4096
@@ -59,8 +59,8 @@ class DictionaryChunk:
     bloom = None
     """Filters are not made here."""
 
-    def __init__(self, texts: Sequence[bytes], places: Iterable[Places], form: PageForm) -> None:
-        """`texts` are the values, each once and in ascending order; arrays of places in them follow each other."""
+    def __init__(self, texts: Sequence[bytes], indices: Iterable[Indices], form: PageForm) -> None:
+        """`texts` are the values, each once and in ascending order; arrays of indices in them follow each other."""
         self._form = form
         self._codec = None if form.codec == "uncompressed" else pa.Codec(form.codec, form.level)
         self._texts = texts
@@ -75,16 +75,16 @@ class DictionaryChunk:
         body = b"".join(part for text in texts for part in (len(text).to_bytes(4, "little"), text))
         self._write(body, {1: DICTIONARY_PAGE, 7: {1: len(texts), 2: PLAIN, 3: False}})
         self._data_offset = self._source.size
-        for page in in_pages(places, form.rows_of(bits_for(len(texts)))):
+        for page in in_pages(indices, form.rows_of(bits_for(len(texts)))):
             self._add(page)
 
-    def _add(self, page: Places) -> None:
+    def _add(self, page: Indices) -> None:
         lowest, highest = int(page.min()), int(page.max())
         bits = bits_for(highest + 1)
         levels = _never_null(len(page)) if self._form.optional else b""
         at = self._source.size
         self._write(
-            b"".join((levels, bytes([bits]), encoded_places(page, bits))),
+            b"".join((levels, bytes([bits]), encoded_indices(page, bits))),
             {1: DATA_PAGE, 5: {1: len(page), 2: RLE_DICTIONARY, 3: RLE, 4: RLE}},
         )
         self._locations.append({1: at, 2: self._source.size - at, 3: self.rows})
@@ -174,9 +174,9 @@ def _order(bounds: Sequence[tuple[int, int]]) -> int:
     return _UNORDERED
 
 
-def in_pages(arrays: Iterable[Places], rows: int) -> Iterable[Places]:
+def in_pages(arrays: Iterable[Indices], rows: int) -> Iterable[Indices]:
     """Arrays that follow each other, cut anew into pages of so many rows; the last may be shorter."""
-    page: list[Places] = []
+    page: list[Indices] = []
     missing = rows
     for array in arrays:
         at = 0

@@ -1,11 +1,11 @@
-"""Places in a dictionary: runs and packed groups, read back as the format says, bit by bit."""
+"""Indices of a dictionary: runs and packed groups, read back as the format says, bit by bit."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepact.execute.parquet.run_lengths import MOST_BITS, bits_for, encoded_places, packed, smallest
+from icepact.execute.parquet.run_lengths import MOST_BITS, bits_for, encoded_indices, packed, smallest
 
 
 def read_back(data: bytes, bits: int, count: int) -> list[int]:
@@ -49,7 +49,7 @@ def numbers(draw: st.DrawFn) -> tuple[list[int], int]:
 @given(numbers())
 def test_values_come_back(case: tuple[list[int], int]) -> None:
     values, bits = case
-    assert read_back(encoded_places(np.array(values, dtype=smallest(bits)), bits), bits, len(values)) == values
+    assert read_back(encoded_indices(np.array(values, dtype=smallest(bits)), bits), bits, len(values)) == values
 
 
 @pytest.mark.parametrize("bits", range(1, MOST_BITS + 1))
@@ -66,10 +66,10 @@ def test_runs_take_a_few_bytes() -> None:
     """Also where the rest of the page changes with every row."""
     random = np.random.default_rng(0)
     mixed = np.concatenate([np.full(10_000, 3), random.integers(0, 16, 10_000)]).astype(np.uint8)
-    assert len(encoded_places(mixed[:10_000], 4)) == 4
-    assert len(encoded_places(mixed, 4)) < 6500
+    assert len(encoded_indices(mixed[:10_000], 4)) == 4
+    assert len(encoded_indices(mixed, 4)) < 6500
     sorted_ = np.sort(random.integers(0, 16, 20_000)).astype(np.uint8)
-    assert len(encoded_places(sorted_, 4)) == 16 * 3
+    assert len(encoded_indices(sorted_, 4)) == 16 * 3
 
 
 @pytest.mark.parametrize(("count", "bits"), [(1, 1), (2, 1), (3, 2), (256, 8), (257, 9), (65536, 16)])
