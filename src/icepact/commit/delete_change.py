@@ -11,12 +11,11 @@ from icepact.commit.batches import DeleteDocument, Journal
 from icepact.commit.post_commit import check_after, delete_digest
 from icepact.commit.protocol import delete_leftovers
 from icepact.commit.reconcile import commit_window
-from icepact.iceberg.commit.change_deletes import change_deletes, new_operation
+from icepact.iceberg.commit.change_deletes import change_deletes, java_deletes, new_operation
 from icepact.iceberg.commit.delete import landed_snapshot
 from icepact.iceberg.commit.replace import COMMIT_ID, UnusedFiles, manifest_prefix_of, manifests_of
 from icepact.iceberg.commit.run_files import delete_files, unknown_files, vanished
 from icepact.iceberg.java.bridge import error_line
-from icepact.iceberg.table.scan import described_deletes
 from icepact.iceberg.table.table import FACT_PREFIX, HeadView, IcebergTable
 from icepact.model.errors import CommitRefused, CommitUnknown, HeadMoved, IcepactError, StorageFull
 from icepact.model.files import DeleteFile
@@ -106,7 +105,7 @@ def _prepared(table: IcebergTable, change: DeleteChange) -> tuple[Any, UnusedFil
     """Java's own commit, what it will call unused, and Java's own delete files."""
     try:
         operation = new_operation(table, adds=bool(change.added))
-        added = described_deletes(table.java, table.table, change.added)
+        added = java_deletes(table, change.view, change.added)
         return operation, UnusedFiles(table.java, operation), added
     except IcepactError:
         raise

@@ -6,11 +6,13 @@ replacements, and so find out that theirs no longer fits. Where deletes only go,
 replacement, which readers of changes pass over.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from icepact.iceberg.commit.replace import COMMIT_ID, BoundToHead, deletes_to_remove, send, start_callbacks
 from icepact.iceberg.java.bridge import Java, JavaError, error_line
+from icepact.iceberg.table.scan import described_deletes
+from icepact.iceberg.table.staging import has_plain_partition
 from icepact.iceberg.table.table import HeadView, IcebergTable
 from icepact.model.errors import HeadMoved
 from icepact.model.files import DeleteFile, DeleteKind
@@ -22,6 +24,26 @@ _DELETE_FILE = "org.apache.iceberg.DeleteFile"
 def new_operation(table: IcebergTable, *, adds: bool) -> Any:
     """Java's own commit, not yet made: nothing is sent before `change_deletes`."""
     return table.table.newRowDelta() if adds else table.table.newRewrite()
+
+
+def java_deletes(table: IcebergTable, view: HeadView, documents: Sequence[Mapping[str, Any]]) -> Any:
+    """Java's own description of new deletes of data files of the head, as a list for a commit.
+
+    Where Iceberg's JSON cannot be trusted with a partition value, it is taken from the data file.
+    """
+    plain = [document for document in documents if has_plain_partition(document)]
+    files = described_deletes(table.java, table.table, plain)
+    if len(plain) == len(documents):
+        return files
+    odd = [document for document in documents if not has_plain_partition(document)]
+    owners = view.everything.with_paths([document["referenced-data-file"] for document in odd])
+    partitions = {str(file.location()): file.partition() for file in table.java.items(owners.data_files())}
+    nowhere = [{**document, "partition": [None] * len(document["partition"])} for document in odd]
+    for delete in table.java.items(described_deletes(table.java, table.table, nowhere)):
+        builder = table.java.iceberg.FileMetadata.deleteFileBuilder(table.table.specs()[delete.specId()])
+        partition = partitions[str(delete.referencedDataFile())]
+        files.add(builder.copy(delete).withPartition(partition).build())
+    return files
 
 
 def change_deletes(
