@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from icepact.execute.assemble.carried import rows_in_outputs, rows_of_input
 from icepact.execute.assemble.new_deletes import VECTORS_FROM, new_file, write_deletes
+from icepact.execute.assemble.row_map import ranges_by_input
 from icepact.execute.assemble.task import fetch
 from icepact.execute.deletes.bitmaps import decode_positions
 from icepact.execute.deletes.cache import DeleteCache
@@ -30,7 +31,7 @@ from icepact.iceberg.table.write_context import write_context
 from icepact.model.errors import IcepactError
 from icepact.model.files import DeleteFile, DeleteKind
 from icepact.model.plan import Plan, RewriteFiles, Unit
-from icepact.model.row_map import RowMap
+from icepact.model.row_map import RowMap, RowRange
 
 MOST_BYTES, MOST_ROWS = 128 * 1024**2, 20_000_000
 """Of deletes that are read for one group: with more, the group is planned again, and its tasks read them."""
@@ -105,9 +106,10 @@ class LateDeletes:
                 kept += result.deletes
                 continue
             row_map, own = self._map_of(result, unit), _carried(result, storage)
+            ranges = ranges_by_input(row_map)
             for number, path in numbers.items():
                 if changed[path][1]:
-                    _check_still_deleted(path, row_map, number, own, deleted[path])
+                    _check_still_deleted(path, row_map, number, ranges.get(number, ()), own, deleted[path])
             outputs = [file.path for file in result.files]
             more = rows_in_outputs(row_map, {n: deleted[path] for n, path in numbers.items()}, outputs)
             known = {outputs[number]: positions for number, positions in own.items()}
@@ -184,13 +186,18 @@ def _described(document: FileDocument) -> DeleteFile:
 
 
 def _check_still_deleted(
-    path: str, row_map: RowMap, number: int, own: Mapping[int, NDArray[np.int64]], deleted: NDArray[np.int64]
+    path: str,
+    row_map: RowMap,
+    number: int,
+    ranges: Sequence[RowRange],
+    own: Mapping[int, NDArray[np.int64]],
+    deleted: NDArray[np.int64],
 ) -> None:
     """Refuse if rows of an input that were deleted when it was read are not any more."""
     if number in row_map.dropped:
         then = decode_positions(row_map.dropped[number])
     else:
-        then = rows_of_input(row_map, number, own)
+        then = rows_of_input(row_map, number, ranges, own)
     if not np.isin(then, deleted, assume_unique=True).all():
         raise _NotCarried(f"rows of {path} that were deleted are not any more")
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from icepact.execute.assemble.row_map import locate
+from icepact.execute.assemble.row_map import locate, ranges_by_input
 from icepact.execute.deletes.bitmaps import PositionSet, decode_positions
-from icepact.model.row_map import RowMap
+from icepact.model.row_map import RowMap, RowRange
 
 
 class CarriedRows:
@@ -35,22 +35,25 @@ def rows_in_outputs(
 ) -> dict[str, NDArray[np.int64]]:
     """Where rows are that are given by the number of their input: positions by the path of an output, ascending."""
     parts: dict[int, list[NDArray[np.int64]]] = defaultdict(list)
+    ranges = ranges_by_input(row_map)
     for number, positions in sorted(rows.items()):
-        for output, moved in locate(row_map, number, positions).moved.items():
+        for output, moved in locate(row_map, number, positions, ranges.get(number, ())).moved.items():
             parts[output].append(moved)
     return {outputs[number]: np.sort(np.concatenate(some)) for number, some in sorted(parts.items())}
 
 
-def rows_of_input(row_map: RowMap, number: int, deleted: Mapping[int, NDArray[np.int64]]) -> NDArray[np.int64]:
+def rows_of_input(
+    row_map: RowMap, number: int, ranges: Sequence[RowRange], deleted: Mapping[int, NDArray[np.int64]]
+) -> NDArray[np.int64]:
     """Which rows of an input are among these positions in outputs, of a unit that dropped no row of it.
 
-    `deleted` are positions, ascending, by the number of an output.
+    `ranges` are those of this input, `deleted` are positions, ascending, by the number of an output.
     """
     if number in row_map.dropped:
         raise ValueError("rows of this input were dropped")
     parts = [np.empty(0, dtype=np.int64)]
-    for each in row_map.ranges:
-        if each.input == number and each.output in deleted:
+    for each in ranges:
+        if each.output in deleted:
             positions = deleted[each.output]
             start, end = np.searchsorted(positions, [each.at, each.at + each.rows])
             parts.append(positions[start:end] - each.at + each.first)

@@ -79,8 +79,19 @@ class Located(NamedTuple):
     """Positions in the input of those that are in no output."""
 
 
-def locate(row_map: RowMap, number: int, positions: NDArray[np.int64]) -> Located:
-    """Where rows of an input are now; positions ascend, and each is given once.
+def ranges_by_input(row_map: RowMap) -> Mapping[int, Sequence[RowRange]]:
+    """The ranges of a row map by the number of their input, for whoever asks about many inputs."""
+    ranges: dict[int, list[RowRange]] = defaultdict(list)
+    for each in row_map.ranges:
+        ranges[each.input].append(each)
+    return ranges
+
+
+def locate(
+    row_map: RowMap, number: int, positions: NDArray[np.int64], ranges: Sequence[RowRange] | None = None
+) -> Located:
+    """Where rows of an input are now; positions ascend, and each is given once. `ranges` are those of this input, if
+    they are known: of a row map of thousands of inputs, all would be looked at for each of them.
 
     Raises ValueError if a position is not in the file.
     """
@@ -89,7 +100,8 @@ def locate(row_map: RowMap, number: int, positions: NDArray[np.int64]) -> Locate
     before = np.searchsorted(gone, positions)
     is_gone = np.zeros(len(positions), dtype=bool)
     is_gone[before < len(gone)] = gone[before[before < len(gone)]] == positions[before < len(gone)]
-    return Located(_moved(row_map.ranges, number, (positions - before)[~is_gone]), positions[is_gone])
+    some = row_map.ranges if ranges is None else ranges
+    return Located(_moved(some, number, (positions - before)[~is_gone]), positions[is_gone])
 
 
 def check_positions(positions: NDArray[np.int64], rows: int) -> None:

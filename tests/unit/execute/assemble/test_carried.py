@@ -2,7 +2,7 @@
 
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,15 @@ from hypothesis import given as supposing
 from hypothesis import strategies as st
 
 from icepact.execute.assemble import new_deletes
+from icepact.execute.assemble.carried import rows_in_outputs, rows_of_input
 from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.messages import UnitReport
+from icepact.execute.assemble.row_map import ranges_by_input
 from icepact.execute.deletes import writing
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.deletes.writing import WrittenDelete
 from icepact.model.files import DeleteFile, DeleteKind
+from icepact.model.row_map import RowMap, RowRange
 from tests.support.kernel import COPY, ROW_ID, Kernel, given, rows_of
 from tests.support.states import delete_file
 from tests.unit.execute.assemble.test_row_map import ID, KEY, SCHEMA, WIDE, WORD, Drawn, drawn, table, written
@@ -236,3 +239,25 @@ def test_nothing_is_left_where_a_delete_cannot_be_written(
     assert report.refused is not None
     assert "no more" in report.refused
     assert set(kernel.folder.iterdir()) == before
+
+
+class _Counted(tuple[RowRange, ...]):
+    """Ranges that count how often all of them are looked at."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[RowRange]:
+        type(self).times += 1
+        return super().__iter__()
+
+
+def test_the_row_map_of_many_inputs_is_gone_through_once() -> None:
+    """And not once for each of them."""
+    inputs = range(50)
+    ranges = _Counted(RowRange(n, 0, 0, 10 * n, 10) for n in inputs)
+    row_map = RowMap(inputs=(10,) * 50, outputs=(500,), ranges=ranges, dropped={})
+    found = rows_in_outputs(row_map, {n: np.array([3, 5]) for n in inputs}, ["out"])
+    assert found["out"].tolist() == [10 * n + at for n in inputs for at in (3, 5)]
+    assert _Counted.times == 1
+    mine = ranges_by_input(row_map)
+    assert [rows_of_input(row_map, n, mine[n], {0: found["out"]}).tolist() for n in inputs] == [[3, 5]] * 50
