@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from icepact.execute.assemble.project import project
 from icepact.execute.assemble.reading import read_plan
 from icepact.execute.assemble.target import LINEAGE_IDS, ROW_ID, arrow_type
 from icepact.execute.parquet.footer import Chunk
+from icepact.execute.parquet.indices import may_read_indices, numbers_as_stored, read_indices
 from icepact.execute.parquet.layout import (
     BYTE_ARRAY,
     BYTE_STREAM_SPLIT,
@@ -21,6 +23,8 @@ from icepact.execute.parquet.layout import (
     DELTA_BYTE_ARRAY,
     DELTA_LENGTH_BYTE_ARRAY,
     DICTIONARIES,
+    INT32,
+    INT64,
 )
 
 _SPECIAL_ENCODINGS = {
@@ -39,6 +43,14 @@ def in_dictionary(chunk: Chunk) -> bool:
     return bool(encodings) and encodings <= DICTIONARIES
 
 
+class _Bare(NamedTuple):
+    """Columns that are read as the numbers that are stored."""
+
+    metadata: pq.FileMetaData | None
+    """A footer that says so; `None` if the file's own is read."""
+    leaves: frozenset[int]
+
+
 class Decoder:
     """Decodes row groups of one file."""
 
@@ -48,13 +60,36 @@ class Decoder:
         self.without = without
         self._fields = [field for n, field in enumerate(view.target.fields) if n not in without]
         self._columns, self._nodes = read_plan(view.schema, self._fields)
+        self._numbers = self._whole_numbers()
+
+    def _whole_numbers(self) -> dict[int, pa.DataType]:
+        """By leaf: columns of whole numbers, dates and times that are stored as the target holds them, and how."""
+        view = self.view
+        if view.input.why_nothing_copied is not None:
+            return {}
+        fields = [field for n, field in enumerate(view.target.fields) if n in view.in_form and n not in self.without]
+        leaves = {view.leaf_index.get(field["id"]): field for field in fields if isinstance(field["type"], str)}
+        return {
+            leaf: arrow_type(leaves[leaf]["type"])
+            for leaf in self._columns
+            if leaf in leaves and view.leaves[leaf].physical in (INT32, INT64)
+        }
 
     @cached_property
     def _file(self) -> pq.ParquetFile:
         footer = self.view.input.footer
         flat = [n for n in self._columns if len(footer.leaves[n].path) == 1 and footer.leaves[n].physical == BYTE_ARRAY]
         kept = [n for n in flat if all(in_dictionary(group.chunks[n]) for group in footer.row_groups)]
-        return self.view.opened(as_dictionaries=[footer.leaves[n].path[0].decode() for n in kept])
+        dictionaries = [footer.leaves[n].path[0].decode() for n in kept]
+        return self.view.opened(as_dictionaries=dictionaries, metadata=self._bare.metadata)
+
+    @cached_property
+    def _bare(self) -> _Bare:
+        """Short decimals are read as the numbers that they are held as."""
+        footer = self.view.input.footer
+        decimals = [n for n in self._numbers if footer.leaves[n].logical[:1] == ("decimal",)]
+        metadata = numbers_as_stored(footer, decimals) if decimals else None
+        return _Bare(metadata, frozenset() if metadata is None else frozenset(decimals))
 
     def rows(self, group: int, keep: np.ndarray | None, most: int) -> Iterator[pa.Table]:
         """Rows of a row group as the target's columns, at most so many at once; `keep` says which survive."""
@@ -79,12 +114,27 @@ class Decoder:
             for at in range(0, rows, most):
                 yield min(most, rows - at), []
         elif rows <= most:
-            yield rows, self.view.read_columns(self._file, group, self._columns).columns
+            yield rows, self._whole(group)
         else:
             self.view.preload(group, self._columns)
             threads = pa.cpu_count() > 1
             for batch in self._file.reader.iter_batches(most, [group], self._columns, use_threads=threads):
                 yield batch.num_rows, [pa.chunked_array([column]) for column in batch.columns]
+
+    def _whole(self, group: int) -> list[pa.ChunkedArray]:
+        """All rows; of numbers in a small dictionary, their indices."""
+        view = self.view
+        chunks = view.input.footer.row_groups[group].chunks
+        view.preload(group, self._columns)
+        kinds = {leaf: kind for leaf, kind in self._numbers.items() if may_read_indices(chunks[leaf])}
+        rest = [leaf for leaf in self._columns if leaf not in kinds]
+        threads = pa.cpu_count() > 1
+        columns = self._file.reader.read_row_groups([group], rest, use_threads=threads).columns if rest else []
+        if not kinds:
+            return columns
+        others, found = iter(columns), read_indices(view.source, view.input.footer, group, kinds)
+        by_id = {view.leaves[leaf].field_id: column for leaf, column in zip(kinds, found, strict=True)}
+        return [by_id[node.field_id] if node.field_id in by_id else next(others) for node in self._nodes]
 
     def _projected(self, decoded: list[pa.ChunkedArray], positions: np.ndarray, keep: np.ndarray | None) -> pa.Table:
         view = self.view
@@ -101,6 +151,8 @@ class Decoder:
             elif index is None:
                 constant = pa.repeat(view.constant(field), len(positions))
                 columns.append(pa.chunked_array([constant], type=arrow_type(field["type"])))
+            elif self.view.leaf_index.get(field["id"]) in self._bare.leaves:
+                columns.append(decoded[index])
             else:
                 columns.append(project(decoded[index], self._nodes[index], field, view.constant))
         return pa.table(columns, names=[column_name(f["id"]) for f in self._fields])

@@ -16,12 +16,13 @@ from icepact.execute.assemble.ascending import ascends
 from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.messages import WriteSettings
 from icepact.execute.assemble.nans import count_nans
+from icepact.execute.assemble.numbers import number_chunk
 from icepact.execute.assemble.target import Target
 from icepact.execute.assemble.texts import in_use, text_chunk, worth_a_dictionary
 from icepact.execute.parquet.assembler import ChunkToWrite
-from icepact.execute.parquet.dictionary_chunk import PageForm
 from icepact.execute.parquet.input import Input, Pick, Pieces
-from icepact.execute.parquet.layout import BYTE_ARRAY, FIXED
+from icepact.execute.parquet.layout import BYTE_ARRAY, FIXED, INT32, INT64
+from icepact.execute.parquet.new_chunk import NewChunk, PageForm
 from icepact.execute.parquet.schema import Logical, same_levels
 
 _BATCH = 4096
@@ -30,6 +31,11 @@ _BYTES_OF_VALUE = 512
 """A page is ended between batches only: small pages need small batches, in case values are large."""
 _UNANNOTATED: frozenset[Logical] = frozenset({("uuid",), ("decimal",)})
 """Types written without an annotation: the physical type says enough, and the footer is written by us."""
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """True for strings and binaries of any length."""
+    return pa.types.is_string(kind) or pa.types.is_binary(kind)
 
 
 def column_name(field_id: int) -> str:
@@ -65,17 +71,20 @@ class Encoder:
                 path: writing.level if leaf.physical in (BYTE_ARRAY, FIXED) else writing.level_of_numbers
                 for path, leaf in kinds
             }
-        self._texts = dict(self._text_columns())
+        self._forms = dict(self._page_forms())
 
-    def _text_columns(self) -> Iterator[tuple[str, tuple[int, PageForm]]]:
-        """Columns of texts that are not nested and get no bloom filter, by name: leaf, and how pages are made of it."""
+    def _page_forms(self) -> Iterator[tuple[str, tuple[int, PageForm]]]:
+        """Columns whose pages are made here, by name: leaf, and how. They are texts or whole numbers, not nested, and
+        get no bloom filter."""
         writing = self._writing
         for number, (path, leaf) in enumerate(zip(self.paths, self.target.leaves, strict=True)):
-            if len(leaf.levels) == 1 and leaf.physical == BYTE_ARRAY and leaf.field_id not in writing.blooms:
+            made_here = len(leaf.levels) == 1 and leaf.physical in (BYTE_ARRAY, INT32, INT64)
+            if made_here and leaf.field_id not in writing.blooms:
                 form = PageForm(
+                    physical=leaf.physical,
                     optional=not leaf.never_null,
                     codec=writing.codec,
-                    level=writing.level,
+                    level=self._levels[path] if isinstance(self._levels, dict) else self._levels,
                     most_rows=writing.page_rows,
                     most_bytes=writing.page_bytes,
                 )
@@ -91,8 +100,10 @@ class Encoder:
         chunks: dict[int, ChunkToWrite] = {}
         rest: list[str] = []
         for name, column in zip(table.column_names, table.columns, strict=True):
-            leaf, form = self._texts.get(name, (0, None))
-            made = None if form is None else text_chunk(column, form, self._writing.dictionary_bytes)
+            leaf, form = self._forms.get(name, (0, None))
+            made = None
+            if form is not None:
+                made = self._made_here(column, form, in_dictionary=name in dictionaries, special=name in encodings)
             if made is None:
                 rest.append(name)
             else:
@@ -103,6 +114,14 @@ class Encoder:
             self.check(encoded, others, table.num_rows)
             chunks |= {leaf: Pick(encoded, 0, n) for n, leaf in enumerate(others)}
         return chunks
+
+    def _made_here(
+        self, column: pa.ChunkedArray, form: PageForm, *, in_dictionary: bool, special: bool
+    ) -> NewChunk | None:
+        most = self._writing.dictionary_bytes
+        if form.physical == BYTE_ARRAY:
+            return text_chunk(column, form, most)
+        return number_chunk(column, form, most, in_dictionary=in_dictionary, special=special)
 
     def _by_arrow(self, table: pa.Table, dictionaries: frozenset[str], encodings: Mapping[str, str]) -> Input:
         """Columns as pyarrow writes them."""
@@ -116,6 +135,8 @@ class Encoder:
                     in_dictionary.discard(name)
             elif self._keeps_dictionary(column):
                 in_dictionary.add(name)
+                # texts stay indices; of numbers the writer wants the numbers
+                column = column if is_text(column.type.value_type) else column.cast(column.type.value_type)
                 columns.append(column)
                 fields.append(field.with_type(column.type))
             else:

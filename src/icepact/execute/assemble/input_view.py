@@ -106,7 +106,7 @@ class InputView:
         return frozenset(n for n, i in ids if i in self.top_level and i not in LINEAGE_IDS)
 
     @cached_property
-    def _in_form(self) -> frozenset[int]:
+    def in_form(self) -> frozenset[int]:
         """Numbers of present columns that are stored as the target wants them: their bytes mean the same there."""
         columns = set(self.present)
         for wanted, index, top in zip(self.target.leaves, self.leaf_of, self.target.top_of_leaf, strict=True):
@@ -116,7 +116,7 @@ class InputView:
 
     def copyable(self, group: int, *, walk: bool) -> frozenset[int]:
         """Numbers of the target's top-level columns whose chunks may be copied, row lineage aside."""
-        return self._kept(self._in_form, lambda index: self.why_chunk_not_copied(group, index, walk=walk) is None)
+        return self._kept(self.in_form, lambda index: self.why_chunk_not_copied(group, index, walk=walk) is None)
 
     def _kept(self, columns: frozenset[int], may: Callable[[int], bool]) -> frozenset[int]:
         """Those of the columns of which every leaf may be kept as it is; none, if nothing of the file may."""
@@ -152,7 +152,7 @@ class InputView:
             writing = self.context.writing
             codec, fewest = CODECS[writing.codec], writing.fewest_page_rows
             self._joinable[group] = self._kept(
-                self._in_form - self._in_bloom_filters,
+                self.in_form - self._in_bloom_filters,
                 lambda index: may_join(self.input, group, index, codec=codec, fewest_rows=fewest),
             )
         return self._joinable[group]
@@ -174,11 +174,17 @@ class InputView:
             return None
         return index if self.why_chunk_not_copied(group, index, walk=False) is None else None
 
-    def opened(self, *, as_dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
-        """The file as pyarrow reads it; a small one is fetched and kept in memory as a whole."""
+    def opened(
+        self, *, as_dictionaries: Sequence[str] = (), metadata: pq.FileMetaData | None = None
+    ) -> pq.ParquetFile:
+        """The file as pyarrow reads it; a small one is fetched and kept in memory as a whole.
+
+        `metadata` stands in for the file's own footer.
+        """
         source = self.source
         return pq.ParquetFile(
             pa.BufferReader(source.read(0, source.size)) if source.size < _SMALL else source.arrow(),
+            metadata=metadata,
             read_dictionary=list(as_dictionaries) or None,
             pre_buffer=False,
             coerce_int96_timestamp_unit="us",

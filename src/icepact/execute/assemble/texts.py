@@ -5,7 +5,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icepact.execute.parquet.dictionary_chunk import DictionaryChunk, PageForm
+from icepact.execute.parquet.dictionary_chunk import DictionaryChunk, TextDictionary
+from icepact.execute.parquet.new_chunk import PageForm
 from icepact.execute.parquet.run_lengths import bits_for, smallest
 
 _ROWS_PER_CHECK = 8192
@@ -36,7 +37,7 @@ def text_chunk(column: pa.ChunkedArray, form: PageForm, most_bytes: int) -> Dict
     # a text that is not in use has no index, and nothing asks for it
     renumbered = [pc.index_in(part.dictionary, texts).fill_null(0).to_numpy().astype(narrow) for part in parts]
     moved = (new[mine] for new, mine in zip(renumbered, indices, strict=True))
-    return DictionaryChunk(texts.cast(pa.binary()).to_pylist(), moved, form)
+    return DictionaryChunk(TextDictionary(texts.cast(pa.binary()).to_pylist()), moved, form)
 
 
 def worth_a_dictionary(values: pa.Array, rows: int, most_bytes: int) -> bool:

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from icepact.execute.parquet.dictionary_chunk import DictionaryChunk
 from icepact.execute.parquet.footer import MAGIC, Chunk, Footer, RowGroup, footer_bytes
 from icepact.execute.parquet.input import ByteSource, FileInMemory, MemorySource, Pick, Range
 from icepact.execute.parquet.joining import JoinedChunk
 from icepact.execute.parquet.layout import PAGE_ENCODING
+from icepact.execute.parquet.new_chunk import NewChunk
 from icepact.execute.parquet.pages import moved_offset_index
 from icepact.execute.parquet.schema import Leaf, leaves, tree
 from icepact.execute.parquet.thrift import Fields
@@ -42,7 +42,7 @@ class ByteSink(Protocol):
         """Add a range of a source, of the kind that the sink's own storage opens."""
 
 
-ChunkToWrite: TypeAlias = Pick | JoinedChunk | DictionaryChunk
+ChunkToWrite: TypeAlias = Pick | JoinedChunk | NewChunk
 """A column chunk of the next row group."""
 
 

@@ -1,0 +1,144 @@
+"""Indices of numbers in their dictionaries: pyarrow gives those of texts alone, so the numbers are told to be texts.
+
+Data pages in a dictionary say nothing of the type. A file in memory gets them as they are, with a dictionary whose
+numbers are texts of four or eight bytes.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from icepact.execute.parquet.errors import Damaged
+from icepact.execute.parquet.footer import MAGIC, Chunk, Footer, footer_bytes
+from icepact.execute.parquet.input import ByteSource
+from icepact.execute.parquet.layout import (
+    BYTE_ARRAY,
+    CODECS,
+    DICTIONARIES,
+    DICTIONARY_PAGE,
+    INT32,
+    INT64,
+    PAGE_HEADER,
+    PLAIN,
+    PLAIN_DICTIONARY,
+)
+from icepact.execute.parquet.thrift import Fields, is_known, read_struct, write_struct
+
+_WIDTHS = {INT32: 4, INT64: 8}
+_CODEC_NAMES = {number: name for name, number in CODECS.items()}
+_ROWS_PER_BYTE = 8
+"""A dictionary is small if it takes at most one compressed byte for so many rows."""
+_ANNOTATIONS = (6, 7, 8, 10)
+"""Fields of a schema's element that say what its values mean."""
+
+
+def may_read_indices(chunk: Chunk) -> bool:
+    """True if a chunk of a column that is not nested has nothing but indices in a small dictionary of numbers."""
+    encodings = chunk.data_encodings
+    return (
+        chunk.physical in _WIDTHS
+        and chunk.dictionary_offset is not None
+        and (chunk.data_offset - chunk.dictionary_offset) * _ROWS_PER_BYTE <= chunk.values
+        and chunk.codec in _CODEC_NAMES
+        and bool(encodings)
+        and encodings <= DICTIONARIES
+    )
+
+
+def read_indices(source: ByteSource, footer: Footer, group: int, kinds: Mapping[int, pa.DataType]) -> list[pa.ChunkedArray]:
+    """Columns of a row group in dictionaries, by leaf and as these types; `may_read_indices` of each chunk."""
+    row_group = footer.row_groups[group]
+    pieces: list[bytes | memoryview] = [MAGIC]
+    at = len(MAGIC)
+    described: list[Fields] = []
+    for leaf in kinds:
+        chunk = row_group.chunks[leaf]
+        data = source.read(chunk.start, chunk.size)
+        dictionary = _as_texts(data[: chunk.data_offset - chunk.start], chunk)
+        pages = data[chunk.data_offset - chunk.start :]
+        pieces += [dictionary, pages]
+        size = len(dictionary) + len(pages)
+        described.append(_described(chunk, len(described), at, len(dictionary), size))
+        at += size
+    elements: list[Fields] = [{4: b"table", 5: len(kinds)}]
+    elements += [
+        {1: BYTE_ARRAY, 3: footer.leaves[leaf].levels[0][0], 4: _name(n).encode()} for n, leaf in enumerate(kinds)
+    ]
+    groups = [{1: described, 2: at, 3: row_group.rows}]
+    pieces.append(footer_bytes({1: 2, 2: elements, 3: row_group.rows, 4: groups}))
+    names = [_name(n) for n in range(len(kinds))]
+    reader = pq.ParquetFile(pa.BufferReader(b"".join(pieces)), read_dictionary=names, pre_buffer=False)
+    columns = reader.reader.read_row_groups([0], list(range(len(kinds))), use_threads=pa.cpu_count() > 1).columns
+    return [_as_numbers(column, kind) for column, kind in zip(columns, kinds.values(), strict=True)]
+
+
+def _name(number: int) -> str:
+    return f"c{number}"
+
+
+def _as_texts(page: Any, chunk: Chunk) -> bytes:
+    """A dictionary page of numbers as one of texts."""
+    header, length = read_struct(page, PAGE_HEADER)
+    described = header.get(7, {})
+    width, count = _WIDTHS[chunk.physical], described.get(1, -1)
+    if header.get(1) != DICTIONARY_PAGE or described.get(2) not in (PLAIN, PLAIN_DICTIONARY):
+        raise Damaged("a chunk does not begin with its dictionary")
+    packed = bytes(page[length : length + header.get(3, 0)])
+    codec = _CODEC_NAMES[chunk.codec]
+    body = packed
+    if codec != "uncompressed":
+        body = pa.Codec(codec).decompress(packed, decompressed_size=header.get(2, 0), asbytes=True)
+    if len(body) != count * width:
+        raise Damaged("a dictionary has not as many numbers as it says")
+    texts = np.empty((count, 4 + width), dtype=np.uint8)
+    texts[:, :4] = (width, 0, 0, 0)
+    texts[:, 4:] = np.frombuffer(body, dtype=np.uint8).reshape(count, width)
+    body = texts.tobytes()
+    packed = body if codec == "uncompressed" else pa.Codec(codec).compress(body, asbytes=True)
+    return write_struct({1: DICTIONARY_PAGE, 2: len(body), 3: len(packed), 7: described}, PAGE_HEADER) + packed
+
+
+def _described(chunk: Chunk, number: int, at: int, dictionary: int, size: int) -> Fields:
+    meta = {
+        1: BYTE_ARRAY,
+        2: chunk.encodings,
+        3: [_name(number).encode()],
+        4: chunk.codec,
+        5: chunk.values,
+        6: chunk.uncompressed_size + 4 * dictionary,
+        7: size,
+        9: at + dictionary,
+        11: at,
+    }
+    return {2: 0, 3: meta}
+
+
+def _as_numbers(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    wanted = pa.dictionary(pa.int32(), kind)
+    return pa.chunked_array([_numbers_of(chunk, kind) for chunk in column.chunks], type=wanted)
+
+
+def _numbers_of(chunk: pa.DictionaryArray, kind: pa.DataType) -> pa.DictionaryArray:
+    texts = chunk.dictionary
+    width = kind.bit_width // 8
+    _, offsets, values = texts.buffers()
+    starts = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    data = values.slice(int(starts[0]), len(texts) * width) if len(texts) else pa.py_buffer(b"")
+    return pa.DictionaryArray.from_arrays(chunk.indices, pa.Array.from_buffers(kind, len(texts), [None, data]))
+
+
+def numbers_as_stored(footer: Footer, columns: Iterable[int]) -> pq.FileMetaData | None:
+    """The footer with these leaves as the numbers that are stored, whatever they mean: decimals are read as what they
+    are then. `None` if something in it is not known, so that it cannot be written again."""
+    if not is_known(footer.fields):
+        return None
+    numbers = iter(range(len(footer.leaves)))
+    wanted = set(columns)
+    elements: list[Fields] = []
+    for element in footer.fields[2]:
+        bare = 1 in element and next(numbers) in wanted
+        elements.append({n: value for n, value in element.items() if not (bare and n in _ANNOTATIONS)})
+    return pq.read_metadata(pa.BufferReader(MAGIC + footer_bytes({**footer.fields, 2: elements})))
