@@ -25,6 +25,9 @@ from icepact import Compactor
 from icepact.housekeeping import orphans as orphans_module
 from icepact.iceberg.table.scan import described_files
 from icepact.iceberg.table.table import IcebergTable
+from icepact.model.expiry import ExpireResult
+from icepact.model.orphans import OrphansResult
+from icepact.model.outcome import Outcome
 
 FILES, SNAPSHOTS, ORPHANS = 100_000, 1_000, 5_000
 RETAIN = 5
@@ -204,27 +207,33 @@ def _replace(table: IcebergTable, old: Sequence[dict[str, Any]], new: Sequence[d
 # -- the sides ------------------------------------------------------------------------------------
 
 
-def _our_expire(made: Made, table: IcebergTable) -> None:
-    made.compactor.expire(table.name, older_than="1s", retain_last=RETAIN, allow_young=True)
+def _our_expire(made: Made, table: IcebergTable) -> int:
+    outcome = made.compactor.expire(table.name, older_than="1s", retain_last=RETAIN, allow_young=True)
+    return _files_of(outcome)
 
 
-def _their_expire(made: Made, table: IcebergTable) -> None:
+def _files_of(outcome: Outcome) -> int:
+    """Files that were deleted, by its own account."""
+    return sum(result.files.files for result in outcome.steps if isinstance(result, (ExpireResult, OrphansResult)))
+
+
+def _their_expire(made: Made, table: IcebergTable) -> int:
     """Its deletes are in bulk wherever the table's files are."""
     before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
     made.compactor.spark.sql(
         f"CALL {_catalog(made.compactor)}.system.expire_snapshots(table => '{table.name}', "
         f"older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}+00:00', retain_last => {RETAIN})"
     ).collect()
+    return 0
 
 
-def _our_orphans(made: Made, table: IcebergTable) -> None:
+def _our_orphans(made: Made, table: IcebergTable) -> int:
     if made.store.dated:
-        made.compactor.orphans(table.name)
-    else:
-        made.compactor.orphans(table.name, older_than="1s", allow_young=True)
+        return _files_of(made.compactor.orphans(table.name))
+    return _files_of(made.compactor.orphans(table.name, older_than="1s", allow_young=True))
 
 
-def _their_orphans(made: Made, table: IcebergTable) -> None:
+def _their_orphans(made: Made, table: IcebergTable) -> int:
     """The procedure; where files are not old enough for it, the action behind it. It lists S3 by prefix, which is the
     only way it can, and this machine in its own way, which is faster there."""
     if made.store.dated:
@@ -233,13 +242,14 @@ def _their_orphans(made: Made, table: IcebergTable) -> None:
             f"CALL {_catalog(made.compactor)}.system.remove_orphan_files(table => '{table.name}', "
             f"older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S}+00:00', stream_results => false)"
         ).collect()
-        return
+        return 0
     actions = table.java.iceberg.spark.actions.SparkActions.get()
     cutoff = int(time.time() * 1000) - 1000
     actions.deleteOrphanFiles(table.table).olderThan(cutoff).usePrefixListing(True).execute()
+    return 0
 
 
-_SIDES: dict[str, dict[str, Callable[[Made, IcebergTable], None]]] = {
+_SIDES: dict[str, dict[str, Callable[[Made, IcebergTable], int]]] = {
     "orphans": {"ours": _our_orphans, "theirs": _their_orphans},
     "expire": {"ours": _our_expire, "theirs": _their_expire},
 }
@@ -314,10 +324,11 @@ def measure_requests(folder: Path, files: int, snapshots: int, orphans: int) -> 
         before: set[str] = set()
         for operation, sides in _SIDES.items():
             bulk, single, refused = requests.bulk, requests.single, requests.refused
-            sides["ours"](made, table)
+            told = sides["ours"](made, table)
             gone = made.gone()
+            assert told >= len(gone - before)  # what came with the run itself is not among those that were made
             found[operation] = {
-                "deleted": len(gone - before),
+                "deleted": told,
                 "bulk": requests.bulk - bulk,
                 "single": requests.single - single,
                 "refused": requests.refused - refused,
@@ -327,9 +338,11 @@ def measure_requests(folder: Path, files: int, snapshots: int, orphans: int) -> 
 
 
 def measure_memory(folder: Path, files: int, orphans: int) -> dict[str, Any]:
-    """Empty files and a table that describes them."""
+    """Empty files and a table that describes them, which is made in a process of its own."""
+    subprocess.run(
+        [sys.executable, "-m", "bench.housekeeping", "describe", str(folder), *("0", str(files), "0", "0")], check=True
+    )
     compactor = neutral_compactor(folder)
-    million.describe_small(compactor, files)
     table = compactor.application.spark_catalog.table(million.NAME)
     location = str(table.table.location()).removeprefix("file:")
     for day in range(million.PARTITIONS):
@@ -349,6 +362,9 @@ def _peak() -> float:
 
 
 def _main(what: str, where: str, rounds: int, files: int, snapshots: int, orphans: int) -> dict[str, Any]:
+    if what == "describe":
+        million.describe_small(neutral_compactor(Path(where)), files)
+        return {}
     with tempfile.TemporaryDirectory(prefix="hk-", ignore_cleanup_errors=True) as name, ExitStack() as running:
         folder = Path(name)
         if what == "memory":

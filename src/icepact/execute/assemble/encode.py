@@ -35,7 +35,7 @@ _UNANNOTATED: frozenset[Logical] = frozenset({("uuid",), ("decimal",)})
 
 def is_text(kind: pa.DataType) -> bool:
     """True for strings and binaries of any length."""
-    return pa.types.is_string(kind) or pa.types.is_binary(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def column_name(field_id: int) -> str:

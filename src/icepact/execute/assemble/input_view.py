@@ -174,9 +174,7 @@ class InputView:
             return None
         return index if self.why_chunk_not_copied(group, index, walk=False) is None else None
 
-    def opened(
-        self, *, as_dictionaries: Sequence[str] = (), metadata: pq.FileMetaData | None = None
-    ) -> pq.ParquetFile:
+    def opened(self, *, as_dictionaries: Sequence[str] = (), metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
         """The file as pyarrow reads it; a small one is fetched and kept in memory as a whole.
 
         `metadata` stands in for the file's own footer.

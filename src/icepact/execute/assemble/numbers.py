@@ -4,17 +4,12 @@ import numpy as np
 import pyarrow as pa
 
 from icepact.execute.assemble.ascending import ascends
-from icepact.execute.assemble.texts import in_use, worth_a_dictionary
+from icepact.execute.assemble.texts import in_use, taken, worth_a_dictionary
 from icepact.execute.parquet.dictionary_chunk import DictionaryChunk, NumberDictionary
 from icepact.execute.parquet.new_chunk import NewChunk, PageForm, PlainChunk
 from icepact.execute.parquet.run_lengths import bits_for, smallest
 
 _STORED = {32: pa.int32(), 64: pa.int64()}
-
-
-def is_whole_number(kind: pa.DataType) -> bool:
-    """True for types that are stored as numbers of four or eight bytes, and in their order."""
-    return pa.types.is_integer(kind) or pa.types.is_temporal(kind)
 
 
 def number_chunk(
@@ -54,5 +49,5 @@ def _in_dictionary(column: pa.ChunkedArray, form: PageForm, most_bytes: int) -> 
     narrow = smallest(bits_for(len(numbers)))
     # a number that is not in use has an index of its neighbour, and nothing asks for it
     renumbered = [np.searchsorted(numbers, d).astype(narrow) for d in dictionaries]
-    moved = (new[mine] for new, mine in zip(renumbered, indices, strict=True))
+    moved = (taken(new, part.indices) for new, part in zip(renumbered, parts, strict=True))
     return DictionaryChunk(NumberDictionary(numbers), moved, form)

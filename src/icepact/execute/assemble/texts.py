@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from icepact.execute.parquet.dictionary_chunk import DictionaryChunk, TextDictionary
 from icepact.execute.parquet.new_chunk import PageForm
-from icepact.execute.parquet.run_lengths import bits_for, smallest
+from icepact.execute.parquet.run_lengths import Indices, bits_for, smallest
 
 _ROWS_PER_CHECK = 8192
 """Rows that are read between two checks whether all values of a dictionary are in use."""
@@ -36,8 +36,14 @@ def text_chunk(column: pa.ChunkedArray, form: PageForm, most_bytes: int) -> Dict
     narrow = smallest(bits_for(len(texts)))
     # a text that is not in use has no index, and nothing asks for it
     renumbered = [pc.index_in(part.dictionary, texts).fill_null(0).to_numpy().astype(narrow) for part in parts]
-    moved = (new[mine] for new, mine in zip(renumbered, indices, strict=True))
+    moved = (taken(new, part.indices) for new, part in zip(renumbered, parts, strict=True))
     return DictionaryChunk(TextDictionary(texts.cast(pa.binary()).to_pylist()), moved, form)
+
+
+def taken(values: Indices, indices: pa.Array) -> Indices:
+    """The value at each index; numpy would make indices of eight bytes first."""
+    found: Indices = pc.take(pa.array(values), indices, boundscheck=False).to_numpy()
+    return found
 
 
 def worth_a_dictionary(values: pa.Array, rows: int, most_bytes: int) -> bool:

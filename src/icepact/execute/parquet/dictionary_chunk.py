@@ -65,7 +65,7 @@ class NumberDictionary:
 
     def value(self, index: int) -> bytes:
         """One of them."""
-        return self._numbers[index].tobytes()
+        return bytes(self._numbers[index].tobytes())
 
     def text_bytes(self, indices: Indices) -> None:
         """`None`: they are no texts."""

@@ -37,7 +37,7 @@ _ANNOTATIONS = (6, 7, 8, 10)
 
 def may_read_indices(chunk: Chunk) -> bool:
     """True if a chunk of a column that is not nested has nothing but indices in a small dictionary of numbers."""
-    encodings = chunk.data_encodings
+    encodings = chunk.data_encodings or frozenset()
     return (
         chunk.physical in _WIDTHS
         and chunk.dictionary_offset is not None
@@ -48,7 +48,9 @@ def may_read_indices(chunk: Chunk) -> bool:
     )
 
 
-def read_indices(source: ByteSource, footer: Footer, group: int, kinds: Mapping[int, pa.DataType]) -> list[pa.ChunkedArray]:
+def read_indices(
+    source: ByteSource, footer: Footer, group: int, kinds: Mapping[int, pa.DataType]
+) -> list[pa.ChunkedArray]:
     """Columns of a row group in dictionaries, by leaf and as these types; `may_read_indices` of each chunk."""
     row_group = footer.row_groups[group]
     pieces: list[bytes | memoryview] = [MAGIC]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from icepact.execute.parquet.layout import CODECS, COLUMN_INDEX, DATA_PAGE, DICT
 from icepact.execute.parquet.thrift import Fields, varint, write_struct
 
 Numbers = NDArray[np.integer[Any]]
+A = TypeVar("A", bound=NDArray[Any])
 
 _LONGEST_BOUND = 4096
 """Bytes beyond which a bound is not written down."""
@@ -179,18 +180,18 @@ def _order(bounds: Sequence[tuple[int, int]]) -> int:
     return _UNORDERED
 
 
-def in_pages(arrays: Iterable[Numbers], rows: int) -> Iterable[Numbers]:
+def in_pages(arrays: Iterable[A], rows: int) -> Iterable[A]:
     """Arrays that follow each other, cut anew into pages of so many rows; the last may be shorter."""
-    page: list[Numbers] = []
+    page: list[A] = []
     missing = rows
     for array in arrays:
         at = 0
         while at < len(array):
-            page.append(array[at : at + missing])
+            page.append(cast(A, array[at : at + missing]))
             at += len(page[-1])
             missing -= len(page[-1])
             if not missing:
-                yield page[0] if len(page) == 1 else np.concatenate(page)
+                yield page[0] if len(page) == 1 else cast(A, np.concatenate(page))
                 page, missing = [], rows
     if page:
-        yield np.concatenate(page)
+        yield cast(A, np.concatenate(page))

@@ -4,7 +4,9 @@ import java.io.BufferedOutputStream;
 import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
+import java.io.UncheckedIOException;
 import java.lang.reflect.Method;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
@@ -32,14 +34,19 @@ import org.apache.iceberg.HasTableOperations;
 import org.apache.iceberg.ManifestContent;
 import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.ManifestFiles;
+import org.apache.iceberg.ManifestListFile;
 import org.apache.iceberg.ManifestReader;
 import org.apache.iceberg.PartitionData;
 import org.apache.iceberg.SerializableTable;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.io.ByteBufferInputStream;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.io.InputFile;
+import org.apache.iceberg.io.OutputFile;
+import org.apache.iceberg.io.SeekableInputStream;
 import org.apache.iceberg.util.ManifestFileUtil;
 import org.apache.iceberg.util.PartitionSet;
 import org.apache.iceberg.util.ThreadPools;
@@ -266,6 +273,73 @@ public final class Reachability implements Callable, Predicate {
 
   private static String line(ContentFile content, boolean deletes) {
     return (deletes ? "P\t" : "D\t") + content.fileSizeInBytes() + "\t" + content.location();
+  }
+
+  /** Manifest lists are read with one request each: nobody knows how long they are, and Iceberg asks for that first. */
+  private static final class ListsAtOnce implements FileIO {
+    private final FileIO io;
+
+    ListsAtOnce(FileIO io) {
+      this.io = io;
+    }
+
+    public InputFile newInputFile(String path) {
+      return new FileAtOnce(io.newInputFile(path));
+    }
+
+    public InputFile newInputFile(ManifestListFile list) {
+      return new FileAtOnce(io.newInputFile(list));
+    }
+
+    public OutputFile newOutputFile(String path) {
+      throw new UnsupportedOperationException("lists are only read");
+    }
+
+    public void deleteFile(String path) {
+      throw new UnsupportedOperationException("lists are only read");
+    }
+  }
+
+  /** A file that is read as a whole when it is asked for anything. */
+  private static final class FileAtOnce implements InputFile {
+    private final InputFile file;
+    private byte[] content = null;
+
+    FileAtOnce(InputFile file) {
+      this.file = file;
+    }
+
+    private byte[] content() {
+      if (content == null) {
+        try {
+          SeekableInputStream stream = file.newStream();
+          try {
+            content = stream.readAllBytes();
+          } finally {
+            stream.close();
+          }
+        } catch (IOException error) {
+          throw new UncheckedIOException(error);
+        }
+      }
+      return content;
+    }
+
+    public long getLength() {
+      return content().length;
+    }
+
+    public SeekableInputStream newStream() {
+      return ByteBufferInputStream.wrap(new ByteBuffer[] {ByteBuffer.wrap(content())});
+    }
+
+    public String location() {
+      return file.location();
+    }
+
+    public boolean exists() {
+      return file.exists();
+    }
   }
 
   private static ManifestReader readerOf(ManifestFile manifest, FileIO io, Map specs) {
@@ -531,7 +605,7 @@ public final class Reachability implements Callable, Predicate {
   /** One manifest list, or one manifest. */
   public Object call() throws Exception {
     if (work == LISTS) {
-      ((Snapshot) subject).allManifests(owner.io);
+      ((Snapshot) subject).allManifests(new ListsAtOnce(owner.io));
     } else {
       owner.readManifest((ManifestFile) subject, work);
     }

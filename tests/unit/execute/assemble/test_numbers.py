@@ -22,22 +22,21 @@ ROWS = 6000
 GONE = [0, 3, *range(100, 900), ROWS - 2]
 KEPT = [row for row in range(ROWS) if row not in set(GONE)]
 WRITING: Mapping[str, Any] = {"page_rows": 500, "row_group_bytes": 2**24}
-DAY, NOON = date(2020, 1, 1), datetime(2020, 1, 1, 12)
+DAY, NOON = date(2020, 1, 1), datetime(2020, 1, 1, 12, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 KINDS: Mapping[str, tuple[pa.DataType, Any]] = {
     "int": (pa.int32(), lambda n: n - 20),
     "long": (pa.int64(), lambda n: (n - 20) * 2**40),
     "date": (pa.date32(), lambda n: DAY - timedelta(days=n)),
-    "timestamp": (pa.timestamp("us"), lambda n: NOON + timedelta(hours=n - 10)),
-    "timestamptz": (pa.timestamp("us", tz="UTC"), lambda n: (NOON + timedelta(seconds=n)).replace(tzinfo=UTC)),
+    "timestamp": (pa.timestamp("us"), lambda n: (NOON + timedelta(hours=n - 10)).replace(tzinfo=None)),
+    "timestamptz": (pa.timestamp("us", tz="UTC"), lambda n: NOON + timedelta(seconds=n)),
     "decimal(9, 2)": (pa.decimal128(9, 2), lambda n: Decimal(n - 30) / 100),
     "decimal(18, 4)": (pa.decimal128(18, 4), lambda n: Decimal((n - 30) * 10**13) / 10_000),
 }
 """By Iceberg's type: Arrow's, and the value of a number between 0 and 59."""
 COLUMNS = [
-    (2 * n + plain, f"{'plain' if plain else 'few'}_{n}", kind)
-    for n, kind in enumerate(KINDS, 1)
-    for plain in (0, 1)
+    (2 * n + plain, f"{'plain' if plain else 'few'}_{n}", kind) for n, kind in enumerate(KINDS, 1) for plain in (0, 1)
 ]
 SCHEMA = struct(*(column(i, name, kind) for i, name, kind in COLUMNS))
 
@@ -57,14 +56,18 @@ def rows(seed: int) -> pa.Table:
 def written(kernel: Kernel, name: str, table: pa.Table, codec: str = "zstd") -> Path:
     few = [name for name in table.column_names if name.startswith("few")]
     options: dict[str, Any] = {"use_dictionary": few, "row_group_size": 2000, "store_decimal_as_integer": True}
-    return kernel.file(name, table, compression="none" if codec == "uncompressed" else codec.removesuffix("_raw"), **options)
+    return kernel.file(
+        name, table, compression="none" if codec == "uncompressed" else codec.removesuffix("_raw"), **options
+    )
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_rows_and_bounds(tmp_path: Path, codec: str) -> None:
     """By three readers, and by every bound of every page."""
     level = {"zstd": 3, "gzip": 6, "brotli": 1}.get(codec)
-    kernel = Kernel(folder=tmp_path, schema=SCHEMA, writing={**WRITING, "codec": codec, "level": level, "level_of_numbers": None})
+    kernel = Kernel(
+        folder=tmp_path, schema=SCHEMA, writing={**WRITING, "codec": codec, "level": level, "level_of_numbers": None}
+    )
     tables = [rows(seed) for seed in range(3)]
     paths = [written(kernel, f"f{n}", table, codec) for n, table in enumerate(tables)]
     report = kernel.run(*(given(p, deletes=[kernel.vector(f"d{p.stem}", p, GONE)]) for p in paths))
@@ -80,7 +83,9 @@ def test_rows_and_bounds(tmp_path: Path, codec: str) -> None:
     held = Input(MemorySource(path.read_bytes()))
     [group] = held.footer.row_groups
     assert [chunk.dictionary_offset is not None for chunk in group.chunks] == [not i % 2 for i, _, _ in COLUMNS]
-    assert all(chunk.data_encodings == {0 if i % 2 else 8} for chunk, (i, _, _) in zip(group.chunks, COLUMNS, strict=True))
+    assert all(
+        chunk.data_encodings == {0 if i % 2 else 8} for chunk, (i, _, _) in zip(group.chunks, COLUMNS, strict=True)
+    )
     assert statistics_hold(path.read_bytes()) >= 2 * len(COLUMNS)
     for number, (_, name, kind) in enumerate(COLUMNS):
         pages_hold(held, number, [as_stored(value, kind) for value in expected[name].to_pylist()])
@@ -89,9 +94,9 @@ def test_rows_and_bounds(tmp_path: Path, codec: str) -> None:
 def as_stored(value: Any, kind: str) -> int:
     """The number that a value is written as."""
     if kind == "date":
-        return (value - date(1970, 1, 1)).days
+        return int((value - EPOCH.date()).days)
     if kind.startswith("timestamp"):
-        return (value.replace(tzinfo=None) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+        return int((value.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1))
     return int(value * 10 ** int(kind[-2])) if kind.startswith("decimal") else int(value)
 
 
@@ -112,7 +117,9 @@ def pages_hold(held: Input, number: int, values: Sequence[int]) -> None:
 def test_a_deleted_number_is_nowhere(tmp_path: Path) -> None:
     """Neither in a dictionary, nor in a bound, though nothing but its rows went."""
     secret = 0x5EC2E7_5EC2E7
-    kernel = Kernel(folder=tmp_path, schema=struct(column(1, "n", "long")), writing={"codec": "uncompressed", "level": None})
+    kernel = Kernel(
+        folder=tmp_path, schema=struct(column(1, "n", "long")), writing={"codec": "uncompressed", "level": None}
+    )
     numbers = [n % 50 for n in range(ROWS)]
     numbers[17] = numbers[-1] = secret
     path = kernel.file("f", rows_of({stored(1, "n", pa.int64()): numbers}), compression="none")
