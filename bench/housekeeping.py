@@ -37,6 +37,7 @@ REPLACED_PARTITIONS = 17
 LISTED = 1_000_000
 NAMESPACE = "bench"
 _APPEND = "org.apache.iceberg.AppendFiles", "appendFile", "org.apache.iceberg.DataFile"
+_DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 _TINY = b"PAR1"
 _PAUSE = 2.0
 """Seconds between the last write and what deletes: what is older than one second is to go."""
@@ -143,7 +144,7 @@ def make_table(store: Store, compactor: Compactor, files: int, snapshots: int, o
     columns = ", ".join(f"c{n} bigint" for n in range(10))
     spark.sql(
         f"CREATE TABLE {NAMESPACE}.{name} (day date, {columns}) USING iceberg PARTITIONED BY (day) TBLPROPERTIES "
-        "('format-version' = '2', 'write.metadata.delete-after-commit.enabled' = 'true', "
+        f"('format-version' = '2', '{_DELETE_AFTER_COMMIT}' = 'true', "
         "'write.metadata.previous-versions-max' = '5')"
     )
     table = compactor.application.spark_catalog.table(f"{NAMESPACE}.{name}")
@@ -320,6 +321,8 @@ def measure_requests(folder: Path, files: int, snapshots: int, orphans: int) -> 
     with s3_store(folder) as server, counted(server) as (store, requests):
         made = make_table(store, store.open(), files, snapshots, orphans, "large")
         table = made.restored(1)
+        # else each commit of Iceberg's deletes the oldest table metadata, by a request of its own
+        made.compactor.spark.sql(f"ALTER TABLE {table.name} UNSET TBLPROPERTIES ('{_DELETE_AFTER_COMMIT}')")
         time.sleep(_PAUSE)
         before: set[str] = set()
         for operation, sides in _SIDES.items():
