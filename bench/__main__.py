@@ -13,6 +13,7 @@ from bench.conversion import conversion
 from bench.encoding import encoding
 from bench.fleet import fleet
 from bench.housekeeping import housekeeping
+from bench.key_join import key_join
 from bench.lanes import lanes
 from bench.manifests import manifests
 from bench.million import million
@@ -53,7 +54,7 @@ BENCHMARKS = (
 )
 LISTED = [benchmark.name for benchmark in BENCHMARKS if benchmark.listed]
 REWRITE = "rewrite"
-LARGE = {"safety": safety, "starts": starts, "lanes": lanes, "convert": conversion}
+LARGE = {"safety": safety, "starts": starts, "lanes": lanes, "convert": conversion, "join": key_join}
 """Benchmarks with tables of rewrite's."""
 DOCS = "docs"
 """Not a benchmark: only writes the pages from the results that are kept."""

@@ -6,10 +6,12 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.messages import ConvertContext, ConvertReport, ConvertWork
+from icepact.execute.rewriters.anti_join import KeyJoiner
+from icepact.execute.rewriters.base import Failed, Refused
 from icepact.execute.rewriters.job import ConvertJob, attempts_of, in_workers, packed
 from icepact.execute.rewriters.shipping import ship_package
 from icepact.execute.rewriters.writing import facts_for_tasks, small_deletes, task_context
@@ -25,6 +27,7 @@ from icepact.model.policy import Policy
 _TASKS_PER_CORE = 2
 _SECONDS_BETWEEN_LOOKS = 0.5
 _VECTORS_FROM = 3
+T = TypeVar("T")
 
 
 class DeleteConverter:
@@ -39,19 +42,31 @@ class DeleteConverter:
         self._spark = table.session.sparkContext
         self._jobs = count()
         speculation = str(self._spark._conf.get("spark.speculation", "false"))
-        self.clean = speculation.lower() != "true"
+        self._clean = speculation.lower() != "true"
+        self._joiner: KeyJoiner | None = None
+
+    @property
+    def clean(self) -> bool:
         """False if an attempt may have died while writing: its files are not known by name."""
+        return self._clean and (self._joiner is None or self._joiner.clean)
+
+    def close(self) -> None:
+        """Delete what was written for tasks alone. Called once, after the last conversion."""
+        if self._joiner is not None:
+            self._joiner.close()
 
     def convert(self, works: Sequence[ConvertWork], view: HeadView) -> list[ConvertReport]:
         """Read and write deletes as they are at a head. Raises PermanentError if nothing may be made of one of them, or
         if this cannot be done here at all."""
-        shared = self._spark.broadcast(self._context(works, view))
+        context = self._context(works, view)
+        works, refused = self._joined(works, context)
+        shared = self._spark.broadcast(context)
         try:
-            reports = self._run(works, shared)
+            reports = [*refused, *(self._run(works, shared) if works else [])]
         finally:
             with suppress(OSError):  # it holds secrets
                 shared.destroy()
-        self.clean = self.clean and not any(report.retried for report in reports)
+        self._clean = self._clean and not any(report.retried for report in reports)
         failed = next((report.failed for report in reports if report.failed is not None), None)
         if failed is not None:
             raise PermanentError(masked(failed))
@@ -84,30 +99,60 @@ class DeleteConverter:
         paths = {delete.path for delete in deletes if delete.kind is not DeleteKind.DV}
         return bounds_of_deletes(table.java, table.table, table.table.snapshot(view.snapshot_id), paths)
 
+    def _joined(
+        self, works: Sequence[ConvertWork], context: ConvertContext
+    ) -> tuple[list[ConvertWork], list[ConvertReport]]:
+        """The work with positions in place of keys that are too many to be looked up, and what cannot be done."""
+        if self._joiner is None:
+            self._joiner = KeyJoiner(self._table, self._policy, context.output)
+        joiner = self._joiner
+        files = [work.file for work in works if work.by_key is None and not work.only_checked]
+        if not joiner.needs(files):
+            return list(works), []
+        answers = self._watched(lambda: joiner.joined(files, context.task, lambda _: context.bounds))
+        left: list[ConvertWork] = []
+        reports: list[ConvertReport] = []
+        for work in works:
+            path = work.file.path
+            match None if work.only_checked else answers.get(path):
+                case None:
+                    left.append(work)
+                case Refused(reason):
+                    reports.append(ConvertReport(path=path, refused=masked(reason)))
+                case Failed(reason):
+                    reports.append(ConvertReport(path=path, failed=reason))
+                case file:
+                    left.append(replace(work, file=file))
+        return left, reports
+
     def _run(self, works: Sequence[ConvertWork], shared: Any) -> list[ConvertReport]:
-        """One job, while whoever wants the run to stop is heard."""
+        """One job."""
         cores = self._policy.parallelism or self._spark.defaultParallelism
         parts = packed(works, self._policy.parallelism or _TASKS_PER_CORE * cores)
         job = ConvertJob(shared, attempts_of(self._spark) - 1)
+        return self._watched(lambda: in_workers(self._spark, parts, job).collect())
+
+    def _watched(self, work: Callable[[], T]) -> T:
+        """Have Spark do something, while whoever wants the run to stop is heard."""
         tag = f"icepact-{self._name.partition('/')[0]}"
 
-        def collect() -> list[ConvertReport]:
+        def tagged() -> T:
             self._spark.addJobTag(tag)
-            return in_workers(self._spark, parts, job).collect()
+            return work()
 
         with ThreadPoolExecutor(1, thread_name_prefix="icepact-deletes") as pool:
-            future = pool.submit(collect)
+            future = pool.submit(tagged)
             try:
                 while not wait([future], timeout=_SECONDS_BETWEEN_LOOKS).done:
                     self._check()
             except BaseException:
                 self._spark.cancelJobsWithTag(tag)
-                self.clean = False
+                self._clean = False
                 raise
             try:
                 return future.result()
             except Exception as error:
-                self.clean = False
+                self._clean = False
                 module = missing_module(error)
                 if module is None:
                     raise

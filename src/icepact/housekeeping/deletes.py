@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
+from icepact.economics.key_join import join_seconds
 from icepact.economics.scans import scan_seconds
 from icepact.iceberg.java.bridge import JavaError
 from icepact.iceberg.table.scan import live_deletes
@@ -21,6 +22,7 @@ from icepact.model.errors import PermanentError
 from icepact.model.files import DataFile, DeleteFile, DeleteKind
 from icepact.model.formatting import plural
 from icepact.model.housekeeping import Kept
+from icepact.model.key_join import KeyLookups
 
 Key: TypeAlias = tuple[str, int | None]
 VECTORS_FROM = 3
@@ -197,7 +199,9 @@ def _refuse_two_vectors_of(deletes: Sequence[DeleteFile]) -> None:
                 raise PermanentError(f"{delete.referenced} has two deletion vectors: {other} and {delete}")
 
 
-def plan_deletes(table: IcebergTable, *, branch: str, now: datetime, but: Collection[str] = ()) -> ConvertDeletes | str:
+def plan_deletes(
+    table: IcebergTable, *, branch: str, task_memory: int, now: datetime, but: Collection[str] = ()
+) -> ConvertDeletes | str:
     """Which deletes to convert or remove; or why none. Data files that somebody else takes care of are named in `but`,
     by path."""
     del now  # nothing here depends on the time
@@ -216,7 +220,7 @@ def plan_deletes(table: IcebergTable, *, branch: str, now: datetime, but: Collec
         work = replace(work, files=[file for file in work.files if file.path not in but])
         if work.is_nothing:
             return "all data files that deletes apply to are rewritten"
-    return _step(branch, view, work)
+    return _step(branch, view, work, task_memory)
 
 
 def points_to(table: IcebergTable, view: HeadView, files: Sequence[DataFile]) -> dict[str, set[str]]:
@@ -247,7 +251,7 @@ def totals_of(deletes: Iterable[DeleteFile]) -> DeleteTotals:
     )
 
 
-def _step(branch: str, view: HeadView, work: DeleteWork) -> ConvertDeletes:
+def _step(branch: str, view: HeadView, work: DeleteWork, task_memory: int) -> ConvertDeletes:
     """The step, and what it takes."""
     into = work.by_key | work.by_position
     numbers = {number for file in work.files for number in file.deletes}
@@ -258,8 +262,10 @@ def _step(branch: str, view: HeadView, work: DeleteWork) -> ConvertDeletes:
     attached = {i for i, delete in enumerate(view.deletes) if delete.key in work.by_key}
     read = [file for file in work.files if not attached.isdisjoint(file.deletes)]
     rows, records = sum(file.rows for file in read), sum(delete.records for delete in converted)
+    join = KeyLookups(view.deletes, task_memory, only=attached).join(work.files)
     seconds = (
         _SECONDS
+        + (0.0 if join is None else join_seconds(join.keys + join.rows).likely)
         + _SECONDS_PER_FILE * len(work.files)
         + _SECONDS_PER_ROW * rows * len(ids)
         + _SECONDS_PER_RECORD * records
@@ -279,6 +285,7 @@ def _step(branch: str, view: HeadView, work: DeleteWork) -> ConvertDeletes:
         rows=sum(file.rows for file in work.files),
         reason=_reason(by_key, len(converted) - len(by_key)),
         kept=work.kept,
+        joined=join,
         scan_seconds=_scan_seconds(view.deletes, work),
         cost=Cost(
             seconds=Estimate(likely=seconds, low=seconds / 3, high=seconds * 3),

@@ -59,6 +59,7 @@ def carry_out_convert(
     try:
         result = _Conversion(table, step, run, journal, check, progress, converter).carry_out()
     finally:
+        converter.close()
         run.clean = run.clean and converter.clean
     return replace(result, seconds=time.monotonic() - began)
 

@@ -247,7 +247,7 @@ def deletes_step(
 ) -> Chore | str:
     """Plan the conversion of a table's deletes."""
     del context, allow_young  # no row changes
-    return plan_deletes(table, branch=policy.branch, now=now)
+    return plan_deletes(table, branch=policy.branch, task_memory=policy.task_memory, now=now)
 
 
 def ttl_step(context: Context, table: IcebergTable, policy: Policy, now: datetime, allow_young: bool) -> Chore | str:

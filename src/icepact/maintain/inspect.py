@@ -124,7 +124,7 @@ def _with_conversion(context: Context, table: IcebergTable, made: Plan, decided:
     if not may_convert(policy, decided.decisions.health.facts):
         return made
     rewritten = frozenset(file.path for step in made.rewrites for file in step.files)
-    step = plan_deletes(table, branch=policy.branch, now=now, but=rewritten)
+    step = plan_deletes(table, branch=policy.branch, task_memory=policy.task_memory, now=now, but=rewritten)
     if isinstance(step, str):
         return made
     cost = priced(context.prices, step, local=table.is_local).cost

@@ -9,6 +9,7 @@ from icepact.model.cost import NO_COST, Cost
 from icepact.model.documents import Document
 from icepact.model.formatting import format_seconds, format_size, plural
 from icepact.model.housekeeping import Kept, kept_lines
+from icepact.model.key_join import KeyJoin
 
 NewDeletes = Literal["vectors", "positions"]
 """How rows are deleted afterwards: by deletion vectors, or by files of positions."""
@@ -109,6 +110,8 @@ class ConvertDeletes(Document):
     """In these files, deleted ones included."""
     reason: str
     kept: tuple[Kept, ...] = ()
+    joined: KeyJoin | None = None
+    """The equality deletes that no task can look up; `None` if each can."""
     scan_seconds: float = 0.0
     """What a scan of these files takes less afterwards, on one core."""
     cost: Cost = NO_COST
@@ -119,6 +122,8 @@ class ConvertDeletes(Document):
         if self.converted.files:
             of = f"{plural(self.data_files, 'data file')} ({format_size(self.data_bytes)})"
             lines.append(f"convert {self.converted} of {of} into {self.into}: {self.reason}")
+        if self.joined is not None:
+            lines.append(f"       {self.joined}")
         if self.idle.files:
             lines.append(f"remove {self.idle} that apply to nothing")
         seconds = format_seconds(self.cost.seconds.likely)

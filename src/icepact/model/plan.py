@@ -17,6 +17,7 @@ from icepact.model.expiry import ExpireSnapshots
 from icepact.model.files import DataFile, DeleteFile
 from icepact.model.formatting import format_money, format_seconds, format_size, plural
 from icepact.model.histogram import Histogram
+from icepact.model.key_join import KeyJoin
 from icepact.model.limits import Demand, Limit, Resource
 from icepact.model.manifests import RewriteManifests
 from icepact.model.methods import Method
@@ -88,6 +89,8 @@ class RewriteFiles:
     are left out."""
     deletes_reason: str = ""
     """Why; empty if that was never asked."""
+    joined: KeyJoin | None = None
+    """The equality deletes that no task can look up; `None` if each can."""
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -141,6 +144,7 @@ class RewriteFiles:
             "deletes": "carry" if self.carries else "apply",
             "deletes_reason": self.deletes_reason,
             "deletes_carried": self.deletes_carried,
+            "joined": None if self.joined is None else self.joined.to_dict(),
             "predicted_files": self.predicted_files,
             "predicted_bytes": self.predicted_bytes,
             "predicted_rows": self.predicted_rows,
@@ -401,6 +405,8 @@ def _step_lines(step: Step, most: int | None) -> list[str]:
             if step.carries or step.deletes_reason:
                 how = "carried" if step.carries else "applied"
                 lines.append(f"         {plural(step.delete_records, 'delete record')} {how}: {step.deletes_reason}")
+            if step.joined is not None:
+                lines.append(f"         {step.joined}")
             return lines
         case (
             ConvertDeletes()

@@ -39,6 +39,8 @@ class FileColumns:
     """The deletes that apply to any of some files; files are named by their origin."""
     records: Ints
     """Of each delete."""
+    keys: Ints
+    """Of each delete: its records if they are keys, else 0."""
 
     def __len__(self) -> int:
         return len(self.size)
@@ -68,6 +70,7 @@ def columns_of_stats(stats: FileStats, files: Ints) -> FileColumns:
         origin=files,
         deletes_of=deletes.applied_to,
         records=deletes.records,
+        keys=deletes.keys,
     ).in_order()
 
 
@@ -88,6 +91,7 @@ def columns_of_files(files: Sequence[DataFile], deletes: Sequence[DeleteFile]) -
         origin=np.arange(len(files)),
         deletes_of=deletes_of,
         records=np.fromiter((d.records for d in deletes), np.int64),
+        keys=np.fromiter((d.records if d.kind is DeleteKind.EQUALITY else 0 for d in deletes), np.int64),
     ).in_order()
 
 

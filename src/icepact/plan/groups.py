@@ -5,12 +5,13 @@ One arithmetic for whoever asks: `decide` with what manifests count, `make_plan`
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
+from icepact.economics.key_join import join_cost
 from icepact.economics.speeds import Rates, Workload
 from icepact.economics.valuation import Valuation
 from icepact.model.cost import NO_COST, Cost, Gain
@@ -207,7 +208,7 @@ class Grouping:
     ) -> MethodChoice:
         """How some files are rewritten best, and what that costs."""
         size, kept = int(files.size[some].sum()), int(copied[some].sum())
-        return cheapest(
+        choice = cheapest(
             self._pin,
             self._policy,
             self._rates,
@@ -216,6 +217,11 @@ class Grouping:
             workload=Workload(units=units, files=len(some), copied=kept, encoded=size - kept),
             outputs=outputs,
         )
+        if not METHODS[choice.method].needs_workers or not files.keys.any() or not files.touched[some].any():
+            return choice
+        keys = int(files.keys[files.deletes_of(files.origin[some])].sum())
+        join = join_cost(self._prices, keys=keys, size=size, task_memory=self._policy.task_memory)
+        return choice if join is None else replace(choice, cost=choice.cost + join)
 
     def _with_deletes(
         self, partition_group: PartitionGroup, files: FileColumns, batch: _Batch, applied: MethodChoice, *, outputs: int

@@ -10,7 +10,9 @@ from icepact.model.decision import Decision
 from icepact.model.effort import NO_ESTIMATE, Estimate
 from icepact.model.files import DataFile, delete_records, signature
 from icepact.model.health import Health
+from icepact.model.key_join import KeyLookups
 from icepact.model.limits import Limit
+from icepact.model.methods import METHODS
 from icepact.model.plan import Before, LeftOut, Plan, Prediction, RewriteFiles, Unit
 from icepact.model.policy import Policy
 from icepact.model.snapshot import PinnedFiles
@@ -54,9 +56,10 @@ def make_plan(
     groups, aside = _without_set_aside(groups, state, set_aside or {})
     chosen, cut = within_budget(groups, state.deletes, policy, budget)
     cut = [*cut, *over_budget]
-    remaining = RemainingRows(state)
+    remaining, lookups = RemainingRows(state), KeyLookups(state.deletes, policy.task_memory)
     numbered = tuple(
-        replace(_with_prediction(step, remaining), group_id=f"g{n:04d}") for n, step in enumerate(chosen, start=1)
+        replace(_with_join(_with_prediction(step, remaining), lookups), group_id=f"g{n:04d}")
+        for n, step in enumerate(chosen, start=1)
     )
     before = Before(files=health.facts.data_files, rows=health.facts.rows, bytes=health.facts.bytes)
     return Plan(
@@ -161,6 +164,11 @@ def _with_prediction(step: RewriteFiles, remaining: RemainingRows) -> RewriteFil
     left = rows if step.carries else remaining.rows(step.files)
     size = round(step.predicted_bytes * left / rows) if rows else step.predicted_bytes
     return replace(step, predicted_rows=left, predicted_bytes=size)
+
+
+def _with_join(step: RewriteFiles, lookups: KeyLookups) -> RewriteFiles:
+    """A step with the join of keys that it needs: only methods that run in Python workers look keys up."""
+    return replace(step, joined=lookups.join(step.files) if METHODS[step.method].needs_workers else None)
 
 
 def _note(health: Health, state: PinnedFiles, policy: Policy) -> str:

@@ -81,6 +81,11 @@ class DeleteIndex:
         return mine
 
     @cached_property
+    def keys(self) -> Ints:
+        """Of each delete: its records if they are keys, else 0."""
+        return np.where(self._equality, self.records, 0)
+
+    @cached_property
     def partition(self) -> Ints:
         """Of each delete: the partition that it applies to; -1 for those that apply to none, or everywhere."""
         stats = self._stats

@@ -60,6 +60,7 @@ def test_a_step_says_all_there_is_to_know() -> None:
         "deletes": "apply",
         "deletes_reason": "",
         "deletes_carried": 0,
+        "joined": None,
         "predicted_files": 1,
         "predicted_bytes": 6 * MB,
         "predicted_rows": 6 * MB,

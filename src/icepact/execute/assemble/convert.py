@@ -18,7 +18,7 @@ from icepact.execute.assemble.deleted import DeletedRows
 from icepact.execute.assemble.errors import NotAssembled, one_line
 from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.messages import ConvertContext, ConvertReport, ConvertWork, InputFile, TaskContext
-from icepact.execute.assemble.target import Target, make_target
+from icepact.execute.assemble.target import no_columns
 from icepact.execute.deletes.bitmaps import PositionSet, decode_positions
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.deletes.errors import BrokenDelete, UnsupportedDelete
@@ -33,7 +33,6 @@ T = TypeVar("T")
 Positions = NDArray[np.int64]
 MOST_WAITING = 4_000_000
 """Positions that wait for a Puffin file to be written."""
-_NOTHING = '{"type": "struct", "schema-id": 0, "fields": []}'
 _NO_ROWS = np.empty(0, dtype=np.int64)
 
 
@@ -42,7 +41,7 @@ def deleted_by_key(file: InputFile, context: TaskContext, storage: Storage, cach
     found = [_NO_ROWS]
     source = storage.open(file.path, file.size)
     try:
-        view = InputView(file, source, _no_columns(), context)
+        view = InputView(file, source, no_columns(), context)
         rows = DeletedRows(view, cache)
         for group, row_group in enumerate(view.input.footer.row_groups):
             gone = rows.by_key(group)
@@ -98,7 +97,7 @@ def _united(
 ) -> tuple[ConvertReport, Positions | None]:
     file = work.file
     if work.only_checked:
-        cache.key_sets(file.deletes, context.task.types)
+        cache.check_keys(file.deletes, context.task.types)
         return ConvertReport(path=file.path), None
     there = cache.positions(file.deletes, file.path)
     if len(there) and there[-1] >= file.rows:
@@ -107,6 +106,8 @@ def _united(
     bitmap, by_key = work.by_key, _NO_ROWS
     if bitmap is not None:
         by_key = decode_positions(bitmap)
+    elif file.by_key is not None:
+        by_key = cache.positions([file.by_key], file.path)
     elif any(delete.kind is DeleteKind.EQUALITY for delete in file.deletes):
         by_key = deleted_by_key(file, context.task, storage, cache)
         bitmap = PositionSet(by_key).encode()
@@ -179,8 +180,3 @@ class _Writer:
         for path in self._written:
             with suppress(Exception):
                 self._storage.delete(path)
-
-
-def _no_columns() -> Target:
-    """The target of an input of which nothing is written."""
-    return make_target(_NOTHING, lineage=False)

@@ -101,6 +101,9 @@ class InputFile:
     sequence_number: int
     first_row_id: int | None
     deletes: tuple[DeleteFile, ...]
+    by_key: DeleteFile | None = None
+    """Vector of the rows that equality deletes delete which are not among `deletes`, because they were joined with the
+    file's keys before."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -208,3 +211,64 @@ class ConvertReport:
     """Why nothing may be made of its deletes."""
     retried: bool = False
     """True if an earlier attempt died: it may have left a file."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JoinDelete:
+    """One equality-delete file whose keys are joined with those of data files."""
+
+    delete: DeleteFile
+    slot: int
+    """Of deletes with the same key columns and the same reach: keys are equal only within it."""
+    distinct: bool
+    """True if its keys are not to be put together with those of other delete files."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JoinFile:
+    """One data file whose keys are joined with those of equality deletes."""
+
+    file: InputFile
+    """Without deletes."""
+    slots: tuple[int, ...]
+    """In which its keys are looked for."""
+    attached: frozenset[int]
+    """Numbers of the deletes that apply to it, as far as these are distinct."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JoinContext:
+    """What all tasks of a join of keys have in common; sent to every worker once."""
+
+    task: TaskContext
+    bounds: Mapping[str, ManifestBounds] = field(repr=False)
+    """What manifests say of delete files, by path."""
+    slots: Sequence[tuple[int, ...]]
+    """Field ids of the key columns of each slot, ascending."""
+    deletes: Sequence[JoinDelete] = field(repr=False)
+    files: Sequence[JoinFile] = field(repr=False)
+    output: str
+    """Path of new files up to what makes them unique."""
+    delete_parts: Sequence[Sequence[int]] = field(default=(), repr=False)
+    """Which deletes each task reads."""
+    file_parts: Sequence[Sequence[int]] = field(default=(), repr=False)
+    """Which data files each task reads."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unjoined:
+    """Why the keys of a data file or delete file cannot be joined."""
+
+    path: str
+    reason: str
+    for_good: bool
+    """True if no other method could do better."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JoinedKeys:
+    """Where the rows of one data file are written down that equality deletes delete."""
+
+    file: int
+    """Number of the data file."""
+    vector: WrittenDelete

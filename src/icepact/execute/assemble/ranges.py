@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from icepact.execute.assemble.input_view import InputView
+from icepact.execute.assemble.messages import TaskContext
 from icepact.execute.assemble.target import primitive_leaf
 from icepact.execute.assemble.values import scalar_of
 from icepact.execute.deletes.ranges import UNKNOWN, ColumnRange
@@ -50,9 +51,9 @@ def constant_of(view: InputView, field_id: int) -> Any:
     return view.lacking(field_id, view.context.types[field_id]).as_py()
 
 
-def default_of(view: InputView, field_id: int) -> Any:
+def default_of(context: TaskContext, field_id: int) -> Any:
     """The value of a key column that a delete file lacks, as Python holds it."""
-    return scalar_of(view.context.defaults.get(field_id), view.context.types[field_id]).as_py()
+    return scalar_of(context.defaults.get(field_id), context.types[field_id]).as_py()
 
 
 def in_bloom(view: InputView, group: int, field_id: int, values: Sequence[Any]) -> bool:

@@ -34,6 +34,7 @@ LINEAGE = (
 )
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _FIXED = re.compile(r"fixed\[(\d+)\]")
+_NOTHING = '{"type": "struct", "schema-id": 0, "fields": []}'
 _PLAIN: dict[str, tuple[int, Fields, pa.DataType]] = {
     "boolean": (BOOLEAN, {}, pa.bool_()),
     "int": (INT32, {}, pa.int32()),
@@ -63,6 +64,11 @@ class Target:
     """Arrow's fields carry the ids as `PARQUET:field_id`."""
     top_of_leaf: list[int]
     """For each leaf, the number of the top-level column it belongs to."""
+
+
+def no_columns() -> Target:
+    """The target of an input of which nothing is written."""
+    return make_target(_NOTHING, lineage=False)
 
 
 def make_target(schema: str, *, lineage: bool, never_null: frozenset[int] = frozenset()) -> Target:

@@ -86,6 +86,11 @@ _NOBODY_CAN = (BrokenDelete, CopyDiffers, Damaged, FileMissing, FileDamaged, Mem
 _ANOTHER_CAN = (NotAssembled, UnsupportedDelete, pa.ArrowInvalid, pa.ArrowNotImplementedError)
 
 
+def storage_of(context: TaskContext) -> Storage:
+    """The storage of a run, in this process."""
+    return _of_run(context)[0]
+
+
 def _of_run(context: TaskContext, bounds: Mapping[str, ManifestBounds] | None = None) -> tuple[Storage, DeleteCache]:
     global _kept
     with _lock:
@@ -93,7 +98,11 @@ def _of_run(context: TaskContext, bounds: Mapping[str, ManifestBounds] | None = 
             gc.freeze()  # what was imported stays: Spark searches everything else for garbage after each task
         if _kept is None or _kept[0] != context.run_id:
             storage = storage_for(context.properties, context.credentials)
-            cache = DeleteCache(partial(_sent_or_fetched, storage, context.inline_deletes), bounds=bounds)
+            cache = DeleteCache(
+                partial(_sent_or_fetched, storage, context.inline_deletes),
+                limit=context.writing.task_memory // 2,
+                bounds=bounds,
+            )
             _kept = context.run_id, storage, cache
         return _kept[1], _kept[2]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from icepact.execute.deletes.claims import check_keys, check_paths
 from icepact.execute.deletes.columns import KeyColumn
-from icepact.execute.deletes.equality import KeySet, read_key_rows
+from icepact.execute.deletes.equality import KeySet, read_key_batches, read_key_rows
 from icepact.execute.deletes.errors import UnsupportedDelete
 from icepact.execute.deletes.files import Bytes
 from icepact.execute.deletes.kinds import Comparable, comparable
@@ -89,6 +89,14 @@ class DeleteCache:
                 groups.setdefault(tuple(sorted(set(delete.equality_ids))), {})[delete.path] = delete
         return [self._key_set(group, ids, types, constants or {}) for ids, group in sorted(groups.items())]
 
+    def check_keys(self, deletes: Iterable[DeleteFile], types: Mapping[int, str]) -> None:
+        """Read equality deletes and refuse what contradicts itself or its manifest; no key is kept."""
+        for delete in deletes:
+            wanted = _key_types(delete.equality_ids, types, delete.path)
+            for columns in read_key_batches(delete, self._fetch(delete), wanted, {}):
+                if delete.path in self._bounds:
+                    check_keys(delete, wanted, columns, self._bounds[delete.path])
+
     def _key_set(
         self,
         group: Mapping[str, DeleteFile],
@@ -96,9 +104,7 @@ class DeleteCache:
         types: Mapping[int, str],
         constants: Mapping[int, Any],
     ) -> KeySet:
-        if unknown := [i for i in ids if i not in types]:
-            raise UnsupportedDelete(f"the types of key columns {unknown} are not known ({', '.join(group)})")
-        wanted = {i: types[i] for i in ids}
+        wanted = _key_types(ids, types, ", ".join(group))
         fixed = {i: comparable(types[i], constants.get(i)) for i in ids}
         about = (tuple(wanted.items()), tuple(fixed.items()))
 
@@ -129,6 +135,14 @@ class DeleteCache:
             return index
 
         return self._cache.get(("index", delete.key), build)
+
+
+def _key_types(ids: Iterable[int], types: Mapping[int, str], whose: str) -> dict[int, str]:
+    """Types of key columns, in the order of their field ids."""
+    ids = sorted(set(ids))
+    if unknown := [i for i in ids if i not in types]:
+        raise UnsupportedDelete(f"the types of key columns {unknown} are not known ({whose})")
+    return {i: types[i] for i in ids}
 
 
 class _LruCache:

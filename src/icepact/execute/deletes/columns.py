@@ -48,6 +48,10 @@ class KeyColumn:
         values = self.values.take(rows if isinstance(self.values, np.ndarray) else pa.array(rows))
         return KeyColumn(values=values, nulls=None if self.nulls is None else self.nulls.take(rows))
 
+    def part(self, start: int, end: int) -> "KeyColumn":
+        """Rows from start up to but not including end."""
+        return KeyColumn(values=self.values[start:end], nulls=None if self.nulls is None else self.nulls[start:end])
+
     def equals(self, other: "KeyColumn") -> NDArray[np.bool_]:
         """Row by row, null equal to null."""
         if isinstance(self.values, np.ndarray):

@@ -1,6 +1,6 @@
 """Equality deletes: a set of keys, built once, that says which rows of a batch are deleted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from icepact.execute.deletes.columns import KeyColumn, constant_column, dictionary_column, each_once, joined, key_column
 from icepact.execute.deletes.errors import BrokenDelete, UnsupportedDelete
-from icepact.execute.deletes.files import Bytes, read_columns
-from icepact.execute.deletes.kinds import Comparable, comparable, parse_kind, unscaled_of_wide
+from icepact.execute.deletes.files import Bytes, column_batches, read_columns
+from icepact.execute.deletes.kinds import Comparable, Kind, comparable, parse_kind, unscaled_of_wide
 from icepact.execute.deletes.lookup import Buckets, mixed, row_hashes
 from icepact.execute.deletes.ranges import UNKNOWN, ColumnRange, KeyRanges
 from icepact.model.files import DeleteFile
 
-__all__ = ["ColumnRange", "KeySet", "read_key_rows"]
+__all__ = ["ColumnRange", "KeySet", "comparable_columns", "read_key_batches", "read_key_rows"]
 
 KeyRows = Sequence[KeyColumn]
 """Key columns of some delete rows, in the order of their field ids."""
@@ -61,7 +61,8 @@ class KeySet:
             return np.zeros(count, dtype=np.bool_)
         if len(given) == 1 and _is_array(given[0]) and pa.types.is_dictionary(given[0].type):
             return self._by_dictionary(given[0])
-        return self._rows.find([self._column(n, column, count) for n, column in enumerate(given)])
+        pairs = zip(self._kinds, given, strict=True)
+        return self._rows.find([_comparable_column(kind, column, count) for kind, column in pairs])
 
     def may_match(self, stats: Mapping[int, ColumnRange]) -> bool:
         """False only if every delete row is ruled out by what is known of some key column."""
@@ -96,10 +97,6 @@ class KeySet:
     def _ranges(self) -> list[KeyRanges]:
         coded = len(self.field_ids) > 1
         return [KeyRanges(k, c, coded=coded) for k, c in zip(self._kinds, self._rows.columns, strict=True)]
-
-    def _column(self, number: int, column: Any, count: int) -> KeyColumn:
-        kind = self._kinds[number]
-        return key_column(kind, column) if _is_array(column) else constant_column(kind, comparable(kind, column), count)
 
     def _by_dictionary(self, column: Any) -> NDArray[np.bool_]:
         """Each value of a dictionary is looked up once, however many rows have it."""
@@ -181,14 +178,42 @@ def read_key_rows(
     """Key columns of an equality-delete file, in the order of `types`; absent ones are constants, else null."""
     if not delete.equality_ids:
         raise BrokenDelete(f"{delete} is an equality delete without key columns")
-    columns = read_columns(delete, data, types)
+    return _key_rows(delete, read_columns(delete, data, types), types, constants, delete.records)
+
+
+def read_key_batches(
+    delete: DeleteFile, data: Bytes, types: Mapping[int, str], constants: Mapping[int, Comparable]
+) -> Iterator[list[KeyColumn]]:
+    """What `read_key_rows` reads, in parts that follow each other."""
+    if not delete.equality_ids:
+        raise BrokenDelete(f"{delete} is an equality delete without key columns")
+    for rows, columns in column_batches(delete, data, types):
+        yield _key_rows(delete, columns, types, constants, rows)
+
+
+def _key_rows(
+    delete: DeleteFile,
+    columns: Mapping[int, Any],
+    types: Mapping[int, str],
+    constants: Mapping[int, Comparable],
+    rows: int,
+) -> list[KeyColumn]:
     try:
         return [
-            key_column(kind, columns[i]) if i in columns else constant_column(kind, constants.get(i), delete.records)
+            key_column(kind, columns[i]) if i in columns else constant_column(kind, constants.get(i), rows)
             for i, kind in ((i, parse_kind(text)) for i, text in types.items())
         ]
     except UnsupportedDelete as error:
         raise UnsupportedDelete(f"{delete}: {error}") from None
+
+
+def comparable_columns(types: Mapping[int, str], columns: Mapping[int, Any], rows: int) -> list[KeyColumn]:
+    """Columns as `KeySet.matches` takes them, in comparable form, in the order of `types`."""
+    return [_comparable_column(parse_kind(text), columns[i], rows) for i, text in types.items()]
+
+
+def _comparable_column(kind: Kind, column: Any, rows: int) -> KeyColumn:
+    return key_column(kind, column) if _is_array(column) else constant_column(kind, comparable(kind, column), rows)
 
 
 def _is_array(column: Any) -> bool:

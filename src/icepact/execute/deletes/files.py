@@ -1,6 +1,6 @@
 """Columns of delete files by field id, whatever the format."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -49,6 +49,33 @@ def read_columns(
     if rows != delete.records:
         raise BrokenDelete(f"{delete} has {rows} rows, its manifest says {delete.records}")
     return columns
+
+
+def column_batches(delete: DeleteFile, data: Bytes, ids: Collection[int]) -> Iterator[tuple[int, dict[int, Any]]]:
+    """What `read_columns` reads, with its number of rows, row group after row group where a file has such."""
+    if delete.format != "parquet":
+        yield delete.records, read_columns(delete, data, ids)
+        return
+    rows = 0
+    try:
+        source = pa.BufferReader(pa.py_buffer(memoryview(data)))
+        with pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as file:
+            schema = file.schema_arrow
+            wanted = _top_names(schema.names, _wanted(field_paths(schema), schema.names, ids, {}))
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group, columns=wanted, use_threads=False)
+                paths = _wanted(field_paths(table.schema), table.schema.names, ids, {}) if wanted else {}
+                here = file.metadata.row_group(group).num_rows
+                rows += here
+                yield here, _extracted(table, paths)
+    except MemoryError:
+        raise
+    except _READ_ERRORS as error:
+        raise UnsupportedDelete(f"cannot read {delete}: {error}") from error
+    except UnsupportedDelete as error:
+        raise UnsupportedDelete(f"{delete}: {error}") from None
+    if rows != delete.records:
+        raise BrokenDelete(f"{delete} has {rows} rows, its manifest says {delete.records}")
 
 
 def columns_by_id(table: pa.Table | pa.RecordBatch, ids: Collection[int]) -> dict[int, pa.Array | pa.ChunkedArray]:

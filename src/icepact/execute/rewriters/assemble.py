@@ -4,25 +4,29 @@ This is the driver's part: it gathers what tasks need to know, runs units as Spa
 and turns their reports into results. The kernel is in `execute/assemble`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from threading import Lock
 from typing import Any
 
 from pyspark.accumulators import _accumulatorRegistry
 
 from icepact.economics.speeds import MOST_LANES
 from icepact.execute.assemble.errors import NotAssembled
-from icepact.execute.assemble.messages import Output, UnitReport, UnitWork
+from icepact.execute.assemble.messages import InputFile, Output, TaskContext, UnitReport, UnitWork
 from icepact.execute.assemble.target import make_target
+from icepact.execute.rewriters.anti_join import KeyJoiner
 from icepact.execute.rewriters.base import Failed, OnUnitDone, Refused, Task, TaskResult, UnitResult, largest_output
 from icepact.execute.rewriters.job import Job, ReportAccumulator, attempts_of, in_workers, is_local, packed
 from icepact.execute.rewriters.shipping import ship_package
 from icepact.execute.rewriters.writing import facts_for_tasks, input_file, small_deletes, task_context
 from icepact.execute.storage.open import refusal
 from icepact.iceberg.java.bridge import masked, missing_module
+from icepact.iceberg.table.scan import bounds_of_deletes
 from icepact.iceberg.table.staging import FileDocument, Staging, column_facts
 from icepact.model.errors import BadInput
-from icepact.model.files import DataFile, DeleteFile
+from icepact.model.files import DataFile, DeleteFile, ManifestBounds
+from icepact.model.key_join import is_joined
 from icepact.model.methods import METHODS, Method
 from icepact.model.plan import Plan
 from icepact.model.policy import JobOrder, Policy
@@ -45,9 +49,14 @@ class AssembleRewriter:
         """Tasks handed over so far, by unit."""
         self._spark = staging.table.session.sparkContext
         self._shared: Any = None
+        self._context: TaskContext | None = None
+        self._lock = Lock()
+        self._unjoined: dict[str, Task] = {}
+        """Tasks that may need a join of keys, by unit: the first of them joins for all."""
+        self._joiner: KeyJoiner | None = None
         self._reports: Any = self._spark.accumulator([], ReportAccumulator(self._on_reports))
         speculation = self._spark._conf.get("spark.speculation", "false")  # `getConf` asks Java for every setting
-        self.clean = str(speculation).lower() != "true"
+        self._clean = str(speculation).lower() != "true"
         self._lanes = 1
         self._refusal = self._prepare()
 
@@ -69,8 +78,14 @@ class AssembleRewriter:
                 raise
             return f"a table property is odd: {error}"
         ship_package(self._spark)
+        self._context = shared
         self._shared = self._spark.broadcast(shared)
         return None
+
+    @property
+    def clean(self) -> bool:
+        """False if an attempt may have died while writing."""
+        return self._clean and (self._joiner is None or self._joiner.clean)
 
     def _deletes(self) -> list[DeleteFile]:
         """What applies to any input."""
@@ -78,7 +93,9 @@ class AssembleRewriter:
         return [self._plan.deletes[i] for i in sorted({i for f in files for i in f.deletes})]
 
     def close(self) -> None:
-        """Take back what was sent to the workers: it holds secrets."""
+        """Take back what was sent to the workers, which holds secrets, and delete what was written for them alone."""
+        if self._joiner is not None:
+            self._joiner.close()
         if self._shared is not None:
             with suppress(OSError):  # a scratch disk that has become read-only keeps its file
                 self._shared.destroy()
@@ -101,6 +118,8 @@ class AssembleRewriter:
         cores = plan.policy.parallelism or self._spark.defaultParallelism
         batches: list[list[Task]] = []
         room = 0
+        with self._lock:
+            self._unjoined |= {task.unit_id: task for task in tasks}
         if not plan.paced and plan.policy.job_order is JobOrder.MOST_GAIN:
             tasks = sorted(tasks, key=lambda task: -task.unit.bytes)
         for task in tasks:
@@ -124,7 +143,11 @@ class AssembleRewriter:
         """Write the surviving rows of each unit into new files."""
         if self._refusal is not None:
             return [Refused(self._refusal) for _ in tasks]
-        works = packed([self._work(task, policy) for task in tasks], self.at_once(tasks, policy))
+        refused, inputs = self._inputs(tasks)
+        able = [task for task in tasks if task.unit_id not in refused]
+        if not able:
+            return [refused[task.unit_id] for task in tasks]
+        works = packed([self._work(task, policy, inputs[task.unit_id]) for task in able], self.at_once(able, policy))
         self._tasks |= {task.unit_id: task for task in tasks}
         job = Job(self._shared, self._reports, attempts_of(self._spark) - 1)
         try:
@@ -136,13 +159,50 @@ class AssembleRewriter:
             self._refusal = f"the executors' Python lacks {module}"
             return [Refused(self._refusal) for _ in tasks]
         if any(report.retried for report in reports.values()):
-            self.clean = False
-        return [self._result(task, reports[task.unit_id]) for task in tasks]
+            self._clean = False
+        done = {task.unit_id: self._result(task, reports[task.unit_id]) for task in able}
+        return [refused.get(task.unit_id) or done[task.unit_id] for task in tasks]
 
-    def _work(self, task: Task, policy: Policy) -> UnitWork:
+    def _inputs(self, tasks: Sequence[Task]) -> tuple[dict[str, Refused | Failed], dict[str, list[InputFile]]]:
+        """The inputs of units, and why some of these cannot be done. Where equality deletes are more than a task can
+        look up, they are positions from here on."""
+        inputs = {task.unit_id: [input_file(f, self._plan.deletes) for f in task.unit.files] for task in tasks}
+        answers = self._joined([file for files in inputs.values() for file in files])
+        refused: dict[str, Refused | Failed] = {}
+        for unit_id, files in inputs.items():
+            for number, file in enumerate(files):
+                match answers.get(file.path):
+                    case InputFile() as joined:
+                        files[number] = joined
+                    case Refused() | Failed() as reason:
+                        refused[unit_id] = type(reason)(masked(reason.reason))
+        return refused, inputs
+
+    def _joined(self, files: Sequence[InputFile]) -> dict[str, InputFile | Refused | Failed]:
+        """What became of files that need a join of keys. The first to need one joins for all that are known to come, so
+        that deletes are read once; if that fails, each batch of tasks joins for itself."""
+        policy, plan = self._plan.policy, self._plan
+        if not any(is_joined(file.deletes, policy.task_memory) for file in files):
+            return {}
+        assert self._context is not None
+        with self._lock:
+            if self._joiner is None:
+                stem = self._staging.output_path(next(iter(self._unjoined)))
+                self._joiner = KeyJoiner(self._staging.table, policy, stem)
+            more = [input_file(f, plan.deletes) for task in self._unjoined.values() for f in task.unit.files]
+            self._unjoined.clear()
+            every = {file.path: file for file in [*more, *files]}
+            return self._joiner.joined(list(every.values()), self._context, self._bounds)
+
+    def _bounds(self, paths: Collection[str]) -> Mapping[str, ManifestBounds]:
+        table = self._staging.table
+        snapshot = table.table.snapshot(self._plan.snapshot_id)
+        return bounds_of_deletes(table.java, table.table, snapshot, paths)
+
+    def _work(self, task: Task, policy: Policy, inputs: Sequence[InputFile]) -> UnitWork:
         return UnitWork(
             unit_id=task.unit_id,
-            inputs=tuple(input_file(f, self._plan.deletes) for f in task.unit.files),
+            inputs=tuple(inputs),
             output=self._staging.output_path(task.unit_id),
             max_file_size=largest_output(task.unit, policy),
             lanes=self._lanes,

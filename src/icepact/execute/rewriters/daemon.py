@@ -11,7 +11,8 @@ from pyspark.daemon import manager
 
 if __name__ == "__main__":
     if "ICEPACT_WORKERS" in os.environ:
-        import icepact.execute.rewriters.job  # noqa: F401
+        import icepact.execute.rewriters.job
+        import icepact.execute.rewriters.key_jobs  # noqa: F401
 
         gc.freeze()  # so that no worker looks through it for garbage
     manager()

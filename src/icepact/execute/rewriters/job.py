@@ -4,9 +4,9 @@ import heapq
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from pyspark import RDD, SparkContext, TaskContext
@@ -23,7 +23,14 @@ ENVIRONMENT = {
 }
 """Environment of Python workers during a run: memory that was let go of is used again, instead of being returned and
 fetched anew for every page. Spark keeps workers with another environment apart from those it had before."""
-W = TypeVar("W", UnitWork, ConvertWork)
+
+
+class _Sized(Protocol):
+    @property
+    def size(self) -> int: ...
+
+
+W = TypeVar("W", bound=_Sized)
 _KEPT_FOR = 45.0
 """Seconds for which Spark certainly keeps workers that wait for work; it ends them after a minute."""
 _lock = threading.Lock()
@@ -36,15 +43,22 @@ def in_workers(
 ) -> RDD[Any]:
     """A function over one partition for each part, in Python workers of our own environment."""
     rdd = spark.parallelize(parts, len(parts)).mapPartitions(function)
+    with own_environment(spark):
+        rdd._jrdd  # noqa: B018 - from here on the environment is part of it
+    return rdd
+
+
+@contextmanager
+def own_environment(spark: SparkContext) -> Iterator[None]:
+    """What is handed to Java meanwhile is for Python workers of our own environment."""
     with _lock:
         _used[spark] = time.monotonic()
         before = spark.environment
         spark.environment = {**ENVIRONMENT, **before}
         try:
-            rdd._jrdd  # noqa: B018 - from here on the environment is part of it
+            yield
         finally:
             spark.environment = before
-    return rdd
 
 
 def start_workers(spark: SparkContext) -> None:
