@@ -27,6 +27,7 @@ from bench.rewrite.results import RESULTS, Measured
 from bench.rewrite.workloads import chosen
 from bench.safety import safety
 from bench.savings import savings
+from bench.soak import soak
 from bench.starts import starts
 from bench.task_memory import task_memory
 
@@ -56,6 +57,7 @@ LISTED = [benchmark.name for benchmark in BENCHMARKS if benchmark.listed]
 REWRITE = "rewrite"
 LARGE = {"safety": safety, "starts": starts, "lanes": lanes, "convert": conversion, "join": key_join}
 """Benchmarks with tables of rewrite's."""
+SOAK = "soak"
 DOCS = "docs"
 """Not a benchmark: only writes the pages from the results that are kept."""
 FOLDER = Path(__file__).parents[1] / ".bench"
@@ -65,7 +67,7 @@ def main() -> None:
     """Run what was asked for and print the ratios."""
     arguments = _arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary tables are removed
-    names = arguments.names or [*(b.name for b in BENCHMARKS), *LARGE, REWRITE]
+    names = arguments.names or [*(b.name for b in BENCHMARKS), *LARGE, SOAK, REWRITE]
     results: list[Result] = []
     for benchmark in BENCHMARKS:
         if benchmark.name in names:
@@ -79,6 +81,11 @@ def main() -> None:
             found = measure(min(arguments.rounds, arguments.repeats), arguments.scale, arguments.folder, arguments.heap)
             keep(found)
             results += found
+    if SOAK in names:
+        print(f"running {SOAK} ...", file=sys.stderr)
+        found = soak(arguments.minutes, arguments.folder, arguments.heap)
+        keep(found)
+        results += found
     measured = run(_wishes(arguments)) if REWRITE in names else []
     if arguments.write_docs or DOCS in names:
         write_pages(arguments.results, LISTED)
@@ -86,13 +93,14 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    known = [*(b.name for b in BENCHMARKS), *LARGE, REWRITE, DOCS]
+    known = [*(b.name for b in BENCHMARKS), *LARGE, SOAK, REWRITE, DOCS]
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("names", nargs="*", help=f"of {', '.join(known)}; default all but docs")
     parser.add_argument("--rounds", type=int, default=7, help="measurements of each side, for cold and pin")
     parser.add_argument("--scale", type=float, default=1.0, help="of rewrite's tables: 1 is about 1 GB each")
     parser.add_argument("--workloads", help="of rewrite, such as a,c1; default all")
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each side, for rewrite")
+    parser.add_argument("--minutes", type=float, default=3.0, help="of each side, for soak; default %(default)s")
     parser.add_argument("--heap", default=default_heap(), help="Java heap for rewrite; default %(default)s here")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where rewrite makes its tables; default .bench")
     parser.add_argument("--results", type=Path, default=RESULTS, help="rewrite's figures; default bench/results.json")

@@ -24,8 +24,10 @@ OPTIONS: dict[str, Any] = {
     "min_row_group_size": "1KB",
     "max_commits": 2,
     "rewrite_all": True,
+    "commit_when": "quiet",
+    "max_commit_wait": "1s",
 }
-"""Several units in every group, two commits, and always something to do."""
+"""Several units in every group, two commits, which may wait a while, and always something to do."""
 
 
 def killed(*, whole: bool = False) -> None:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from icepact import Compactor
-from icepact.maintain.rounds import BROKEN
+from icepact.maintain.failures import BROKEN
 from icepact.model.status import Status
 from icepact.record.process import is_gone
 from tests.support.later import clean_up_later

@@ -23,7 +23,7 @@ from icepact.commit.batches import HeadDeletes
 from icepact.execute.rewriters.base import UnitResult
 from icepact.execute.units import Event, Executed, GroupDone, UnitFailed, UnitsDone, Waiting, WhyNot, unit_ids
 from icepact.iceberg.commit.run_files import StoredFile
-from icepact.iceberg.table.table import HeadView
+from icepact.iceberg.table.table import HeadView, SnapshotLine
 from icepact.model.files import DataFile, DeleteFile, DeleteKind, PartitionSpec
 from icepact.model.methods import Method
 from icepact.model.plan import Plan, RewriteFiles, Unit
@@ -359,6 +359,9 @@ class ModelTable:
 
     def is_ancestor(self, snapshot_id: int, *, of: int) -> bool:
         return any(snapshot_id in (s.id, s.parent) for s in self.metadata.history(of))
+
+    def ancestry(self, branch: str) -> list[SnapshotLine]:
+        return [SnapshotLine(s.id, s.parent, s.number, 0, ()) for s in self.metadata.history()]
 
     def newest(self, branch: str, count: int) -> list[int]:
         return [s.id for s in self.metadata.history()][:count]

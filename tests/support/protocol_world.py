@@ -29,8 +29,8 @@ from icepact.iceberg.commit import orphan_metadata as traces
 from icepact.iceberg.commit import replace
 from icepact.iceberg.commit import run_files as leftovers
 from icepact.iceberg.table.table import HeadView
-from icepact.maintain import aftercare, cleanup, outcomes, rounds, runs
-from icepact.maintain.rounds import BROKEN
+from icepact.maintain import aftercare, cleanup, outcomes, rolled_back, rounds, runs
+from icepact.maintain.failures import BROKEN
 from icepact.model.cost import Cost
 from icepact.model.effort import Estimate
 from icepact.model.errors import BadInput, IcepactError
@@ -688,7 +688,8 @@ def set_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
             **{"secrets": tokens, "unfinished_uploads": lambda table, run_id: 0},
             **stand_ins("referenced", "listed_files", "delete_files", "run_folder"),
         },
-        aftercare: {"this_process": this_process, "roll_back": _roll_back, **stand_ins("missing_files")},
+        aftercare: {"roll_back": _roll_back, **stand_ins("missing_files")},
+        rolled_back: {"this_process": this_process},
         rounds: {
             **{"Staging": ModelStaging, "execute": model_table.execute, "LateDeletes": ModelLateDeletes},
             **{"commit": partial(protocol.commit, sleep=sleep), "datetime": ModelTime},

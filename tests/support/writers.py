@@ -159,13 +159,16 @@ def partition_positions(
     partition: str | None = None,
     rows_per_group: int = 1_000_000,
     with_rows: bool = False,
+    validated: bool = False,
 ) -> str:
     """Delete rows by one file of position deletes for all data files, as Trino does; returns its path.
 
     `partition` is a partition path, such as `day=1`; `where` must not select rows of others. `with_rows` adds the
-    deleted rows themselves, which the format allows.
+    deleted rows themselves, which the format allows. `validated`: the commit is refused if one of these data files was
+    replaced meanwhile.
     """
-    found = spark.sql(f"SELECT _file, _pos, * FROM {table} WHERE {where}").toArrow()
+    seen = load(spark, table).currentSnapshot().snapshotId()
+    found = spark.sql(f"SELECT _file, _pos, * FROM {table} VERSION AS OF {seen} WHERE {where}").toArrow()
     found = found.sort_by([("_file", "ascending"), ("_pos", "ascending")])
     fields = [_field("file_path", pa.string(), _FILE_PATH), _field("pos", pa.int64(), _POSITION)]
     columns: list[Any] = [
@@ -199,7 +202,13 @@ def partition_positions(
     )
     if partition is not None:
         builder = builder.withPartitionPath(partition)
-    java.newRowDelta().addDeletes(builder.build()).commit()
+    delta = java.newRowDelta().addDeletes(builder.build())
+    if validated:
+        files = jvm(spark).java.util.ArrayList()
+        for file in set(found["_file"].to_pylist()):
+            files.add(file)
+        delta = delta.validateFromSnapshot(seen).validateDataFilesExist(files)
+    delta.commit()
     return path
 
 

@@ -67,6 +67,8 @@ class CommitBatch:
     """Properties of the snapshot's summary, without their prefix."""
     last: frozenset[str]
     """Groups that the plan waits for: the run is complete with the last of them. Empty if it will not be."""
+    may_be_rolled_back: bool = False
+    """Whether the catalog may take it back for another writer."""
     earlier: Sequence[int] = ()
     """Sequence numbers of the run's commits so far."""
 

@@ -30,6 +30,7 @@ from icepact.iceberg.commit.replace import (
     CARRIED_DELETES,
     COMMIT_ID,
     LATE_DELETES,
+    MAY_BE_ROLLED_BACK,
     HistoryCut,
     UnusedFiles,
     find_commit,
@@ -530,7 +531,11 @@ def _replace(table: IcebergTable, batch: CommitBatch, attempt: _Attempt, now: Ca
         dangling=[d.path for d in attempt.dangling],
         moved=attempt.along.moved.paths if attempt.along.moved else None,
         sequence=batch.pinned_sequence if attempt.late else None,
-        facts={COMMIT_ID: attempt.commit_id, **{FACT_PREFIX + k: v for k, v in facts.items()}},
+        facts={
+            COMMIT_ID: attempt.commit_id,
+            **{FACT_PREFIX + k: v for k, v in facts.items()},
+            **(MAY_BE_ROLLED_BACK if batch.may_be_rolled_back else {}),
+        },
         in_time=lambda: until is None or now() <= until,
     )
 

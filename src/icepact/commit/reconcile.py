@@ -13,7 +13,7 @@ from icepact.iceberg.commit.replace import (
     was_taken_back,
 )
 from icepact.iceberg.commit.run_files import referenced
-from icepact.iceberg.table.table import IcebergTable
+from icepact.iceberg.table.table import IcebergTable, SnapshotLine
 from icepact.model.run import Attempt, CommittedBatch, groups_of
 from icepact.record.process import is_gone
 
@@ -91,6 +91,26 @@ def _otherwise(
         return Fate.MOVED
     gone = attempt.ended or (attempt.maker is not None and is_gone(attempt.maker))
     return Fate.GONE if gone else Fate.UNKNOWN
+
+
+def rolled_back(table: IcebergTable, landed: CommittedBatch, ancestry: Sequence[SnapshotLine]) -> bool:
+    """Whether a commit is certainly not part of its branch any more; `ancestry` are its snapshots, newest first.
+
+    Its own snapshot need not be there: a catalog that takes a compaction back for another writer may remove it, and
+    give its sequence number to that writer. A history that has expired, or that is older than the commit, says nothing.
+    """
+    if landed.snapshot_id == EXPIRED or landed.sequence_number > table.last_sequence_number:
+        return False
+    if not landed.sequence_number and not table.has_snapshot(landed.snapshot_id):
+        return False  # format version 1 does not tell whether this is an older state
+    for snapshot in ancestry:
+        if landed.snapshot_id in (snapshot.id, snapshot.parent):
+            return False
+        if snapshot.number <= landed.sequence_number and landed.sequence_number:  # numbers only grow along a history
+            return True
+        if snapshot.parent is None or snapshot.parent == landed.parent_id:
+            return True
+    return False
 
 
 def commit_window(properties: Mapping[str, str]) -> timedelta:

@@ -31,6 +31,10 @@ def to_document(result: UnitResult) -> dict[str, Any]:
     }
 
 
+NOTHING_WRITTEN: Mapping[str, Any] = {"method": None, "files": [], "deletes": [], "rows_observed": 0}
+"""In the place of a unit that is not needed any more."""
+
+
 def _effort(document: Mapping[str, Any]) -> Effort:
     """What a unit took; earlier versions did not measure all of it."""
     return Effort(**{name: document[name] for name in Effort.__slots__ if name in document})
@@ -44,7 +48,7 @@ def written_of(step: RewriteFiles, documents: Mapping[str, Mapping[str, Any]]) -
         inputs=(),
         rows_observed=sum(unit["rows_observed"] for unit in units),
         files=tuple(WrittenFile.described(file) for unit in units for file in unit["files"]),
-        methods=Counter(unit["method"] for unit in units),
+        methods=Counter(unit["method"] for unit in units if unit["method"]),
         effort=Effort.sum(map(_effort, units)),
         deletes_carried=sum(delete["record-count"] for unit in units for delete in unit.get("deletes", ())),
     )

@@ -13,6 +13,7 @@ from icepact.iceberg.spark.catalog import SparkCatalog
 from icepact.iceberg.table.row_checksum import row_checksum
 from icepact.iceberg.table.table import IcebergTable
 from icepact.maintain.interrupts import under_way
+from icepact.maintain.rolled_back import mark_rolled_back
 from icepact.maintain.runs import resume
 from icepact.model.errors import BadInput, CommitUnknown, IcepactError, PermanentError
 from icepact.model.outcome import Outcome
@@ -23,7 +24,6 @@ from icepact.model.recovery import VerifyResult
 from icepact.model.run import CommittedBatch, RunRecord
 from icepact.model.status import Status
 from icepact.record.liveness import dead, resumable_run
-from icepact.record.process import this_process
 from icepact.record.store import RecordStore, RunsAndLeases, RunStore
 
 _log = logging.getLogger("icepact")
@@ -110,7 +110,7 @@ def _check(table: IcebergTable, landed: CommittedBatch) -> VerifyResult:
     return result(rows=after.rows, same=None, reason=f"{expired}, and {how}")
 
 
-def take_back(spark_catalog: SparkCatalog, record: RunRecord, store: RunStore) -> int:
+def take_back(spark_catalog: SparkCatalog, record: RunRecord, store: RecordStore) -> int:
     """Go back to the snapshot before a run, if nothing else was committed since; returns that snapshot."""
     if record.status not in (Status.COMMITTED, Status.PARTLY_COMMITTED):
         raise BadInput(f"run {record.run_id} is {record.status}: there is no commit to take back")
@@ -137,5 +137,5 @@ def take_back(spark_catalog: SparkCatalog, record: RunRecord, store: RunStore) -
             raise PermanentError(f"{record.table} was changed at this very moment: try again")
         work.so_far = lambda: f"{record.table} is back at snapshot {good}"
         with suppress(IcepactError):  # the table is what counts
-            store.take(record, this_process(), to=Status.ROLLED_BACK)
+            mark_rolled_back(store, record)
     return good

@@ -27,8 +27,9 @@ from icepact.iceberg.java.bridge import JavaError, describe_error, error_line, i
 from icepact.iceberg.spark.catalog import SparkCatalog
 from icepact.iceberg.table.table import IcebergTable
 from icepact.maintain.aftercare import take_over_history
+from icepact.maintain.failures import stop_the_table
 from icepact.maintain.interrupts import under_way
-from icepact.maintain.rounds import stop_the_table
+from icepact.maintain.rolled_back import with_rolled_back
 from icepact.maintain.runs import check_unseen, end_of_former_table, fates_of, hold
 from icepact.maintain.steps import written_down
 from icepact.model.errors import (
@@ -168,6 +169,7 @@ def _sweep(
     table: IcebergTable, record: RunRecord, store: RecordStore, *, delete: bool, now: datetime
 ) -> CleanupResult | None:
     """End a dead run, or see that one has ended; then look at what it left."""
+    [record] = with_rolled_back(table, store, [record], record.branch)
     why, ended = f"it ended ({record.status})", not record.status.open
     keep: frozenset[str] | None = None
     orphans: dict[str, int] = {}

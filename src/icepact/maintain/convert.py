@@ -50,14 +50,16 @@ def carry_out_convert(
     journal: Journal,
     *,
     check: Callable[[], None],
+    wait: Callable[[], None],
     progress: Progress,
 ) -> ConvertDeletesResult:
     """Convert deletes as is right at the head that there is by now, or say why nothing was done. `check` raises if the
-    run must stop. Raises CommitUnknown if nobody can tell whether the commit landed: then nothing may be deleted."""
+    run must stop, `wait` waits for a moment at which to commit. Raises CommitUnknown if nobody can tell whether the
+    commit landed: then nothing may be deleted."""
     converter = DeleteConverter(table, run.plan.policy, f"{run.run_id}/deletes-{run.claim.epoch}", check)
     began = time.monotonic()
     try:
-        result = _Conversion(table, step, run, journal, check, progress, converter).carry_out()
+        result = _Conversion(table, step, run, journal, check, wait, progress, converter).carry_out()
     finally:
         converter.close()
         run.clean = run.clean and converter.clean
@@ -104,6 +106,7 @@ class _Conversion:
     run: Run
     journal: Journal
     check: Callable[[], None]
+    wait: Callable[[], None]
     progress: Progress
     converter: DeleteConverter
     wanted: frozenset[Key] | None = None
@@ -129,6 +132,8 @@ class _Conversion:
             missing = self._missing(judged)
             if missing and number < ATTEMPTS:
                 self._convert(judged, missing)
+                if number == 1:
+                    self.wait()
                 self.table.refresh()
                 if self.table.head_id(self.step.branch) != judged.view.snapshot_id:
                     self.why = "others committed meanwhile"

@@ -24,6 +24,7 @@ from icepact.iceberg.table.table import IcebergTable
 from icepact.maintain.context import Context
 from icepact.maintain.first_run import is_first
 from icepact.maintain.limits import limits_of
+from icepact.maintain.rolled_back import with_rolled_back
 from icepact.model.decision import Decision, TableDecisions
 from icepact.model.files import PartitionKey
 from icepact.model.fleet import TableSummary, summary_of
@@ -33,6 +34,7 @@ from icepact.model.plan import LeftOut, Plan
 from icepact.model.policy import Policy, Strategy
 from icepact.model.run import Failure, RunRecord
 from icepact.model.snapshot import PinnedSnapshot
+from icepact.model.status import Status
 from icepact.plan.conversion import may_convert, why_not_converted
 from icepact.plan.decide import DecisionMemo, decide
 from icepact.plan.fleet import doubt
@@ -78,11 +80,18 @@ def health(context: Context, name: str, request: Options) -> tuple[Health, Icebe
     """Pin a table and assess it, with its priorities and the timeline of its snapshots; the table and its policy, too.
     Nothing is decided: what was decided before stays in the cache for the next plan."""
     table, policy = _table_and_policy(context, name, request)
-    inspection, _, memo = _assess_table(context, table, policy)
+    inspection, runs, memo = _assess_table(context, table, policy)
     context.cache.keep_inspection(table.uuid, policy.branch, inspection, memo)
     found = with_priorities(inspection.health, policy.priority_weights, datetime.now(UTC))
-    notes = tuple(str(service) for service in services_of(table, context.spark_catalog))
+    notes = (*(str(service) for service in services_of(table, context.spark_catalog)), *_rolled_back(runs))
     return replace(found, timeline=table.timeline(found.snapshot_id), notes=notes), table, policy
+
+
+def _rolled_back(runs: Sequence[RunRecord]) -> Sequence[str]:
+    """What to say of the newest run, if it was rolled back."""
+    if not runs or runs[0].status is not Status.ROLLED_BACK:
+        return ()
+    return (f"run {runs[0].run_id} was rolled back: the next one does its work anew",)
 
 
 def plan(
@@ -95,7 +104,7 @@ def plan(
     aside = set_aside(context.store.failures(table.uuid), now)
     if policy.where is not None:  # only a scan knows which files have rows that match
         state = table.pin(branch=policy.branch, where=policy.where, snapshot_id=policy.snapshot_id)
-        runs = _runs_of(context.store, context.spark_catalog.recorded_as, table.name)
+        runs = _runs_of(context.store, context.spark_catalog.recorded_as, table, policy.branch)
         stats = _with_expired(file_stats_of(state), table, runs)
         state = replace(state, last_runs=stats.pin.last_runs)
         decided = _decide(context, table, _assess(context, stats, policy), runs, now)
@@ -189,7 +198,7 @@ def _assess_table(
 ) -> tuple[Inspection, Sequence[RunRecord], DecisionMemo | None]:
     """Read the statistics of a table and assess it; with the newest runs on it, and what was decided about it last."""
     pin = table.pinned(policy.branch, policy.snapshot_id)
-    runs = _runs_of(context.store, context.spark_catalog.recorded_as, table.name)
+    runs = _runs_of(context.store, context.spark_catalog.recorded_as, table, policy.branch)
     stats = _with_expired(read_stats(context, table, pin, named=named), table, runs)
     before, memo = context.cache.last(pin.uuid, policy.branch)
     return _assess(context, stats, policy, before), runs, memo
@@ -251,8 +260,14 @@ def lessons_of(store: RecordStore, catalog: str, table: str, now: datetime) -> L
     return learn(outcomes.values(), table, now=now, since=store.lessons_since(catalog, table))
 
 
-def _runs_of(store: RunStore, catalog: str, table: str) -> Sequence[RunRecord]:
-    """The newest runs on a table that have ended."""
+def _runs_of(store: RecordStore, catalog: str, table: IcebergTable, branch: str) -> Sequence[RunRecord]:
+    """The newest runs on a table that have ended; those on the branch that somebody else has rolled back are marked as
+    such."""
+    return with_rolled_back(table, store, _recorded_runs(store, catalog, table.name), branch)
+
+
+def _recorded_runs(store: RunStore, catalog: str, table: str) -> Sequence[RunRecord]:
+    """The newest runs on a table that have ended, as they are on record."""
     runs = store.runs(catalog=catalog, table=table, limit=_KINDS_OF_RUNS * _RUNS_REMEMBERED, worked_only=True)
     return [run for run in runs if run.outcome is None or run.outcome.groups][:_RUNS_REMEMBERED]
 
@@ -270,7 +285,7 @@ def learned_rates(
 ) -> Rates:
     """How fast methods are on a table, after what runs on it and on others of its catalog took; and what a run takes
     besides, be it the first of its process or a later one."""
-    mine = _runs_of(store, catalog, table) if mine is None else mine
+    mine = _recorded_runs(store, catalog, table) if mine is None else mine
     known = {run.run_id for run in mine}
     others = store.runs(catalog=catalog, limit=_RUNS_OF_OTHERS, worked_only=True)
     runs = [*mine, *(run for run in others if run.run_id not in known)]

@@ -24,7 +24,9 @@ from icepact.model.status import Status
 def outcome_of(run: Run) -> Outcome:
     """The outcome of a run: its status, what became of each group, and what it did to the table."""
     plan, committed = run.plan, run.committed
-    tried = tuple(_group_outcome(run, step, committed=step.group_id in committed) for step in plan.rewrites)
+    tried = tuple(
+        _group_outcome(run, run.step_now(step), committed=step.group_id in committed) for step in plan.rewrites
+    )
     groups = (*tried, *(_group_outcome(run, each.step, committed=False, why=each.reason) for each in run.dropped))
     done = [g for g in groups if g.committed]
     made = [g for g in groups if g.group_id in run.written]
@@ -33,7 +35,8 @@ def outcome_of(run: Run) -> Outcome:
     effort = Effort.sum([*(g.effort for g in groups), *(step.effort for step in steps)])
     foreseen = Estimate.sum([*(g.predicted_seconds for g in made), *(step.predicted_seconds for step in steps)])
     # of work that several processes did it cannot be told
-    overhead = 0.0 if run.claim.epoch or plan.chores else _overhead(made, seconds, effort.seconds, plan.predicted.cores)
+    several = run.claim.epoch or plan.chores
+    overhead = 0.0 if several else _overhead(made, seconds - run.waited, effort.seconds, plan.predicted.cores)
     rows_deleted = sum(g.rows_in - g.rows_out for g in done)
     late = sum(landed.late_deletes for landed in run.landed)
     return Outcome(
@@ -60,6 +63,8 @@ def outcome_of(run: Run) -> Outcome:
         snapshots=tuple(landed.snapshot_id for landed in run.landed),
         effort=replace(effort, seconds=round(effort.seconds, 3)),
         overhead_seconds=round(overhead, 3),
+        waited_seconds=round(run.waited, 3),
+        wait_reason="; ".join(dict.fromkeys(wait.why for wait in run.waits)),
         first_run=run.first,
         predicted_duration=plan.predicted.duration,
         output_files=actual.files,

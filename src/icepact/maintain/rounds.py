@@ -15,8 +15,10 @@ from icepact.commit.batches import CommitBatch, ProvenGroup
 from icepact.commit.judge import Answer, DeleteKey, Verdict, moved_on, pinned_inputs, with_moved
 from icepact.commit.proof import prove
 from icepact.commit.protocol import commit
+from icepact.commit.reconcile import rolled_back
+from icepact.commit.waiting import Waited, longest_wait, wait_for_others
 from icepact.economics.run_budget import RunBudget
-from icepact.execute.checkpoint import to_document
+from icepact.execute.checkpoint import NOTHING_WRITTEN, to_document
 from icepact.execute.late_deletes import LateDeletes
 from icepact.execute.rewriters.base import UnitResult
 from icepact.execute.units import (
@@ -35,14 +37,16 @@ from icepact.iceberg.java.bridge import JavaError, error_line, retry_reads
 from icepact.iceberg.table.row_checksum import compare_rows
 from icepact.iceberg.table.staging import Staging
 from icepact.iceberg.table.table import HeadView, IcebergTable
+from icepact.maintain.failures import stop_the_table
+from icepact.maintain.losses import changed_by_loss, left_of, lost_inputs, superseded
 from icepact.model.errors import IcepactError, ProofFailed, RunLost
 from icepact.model.files import DataFile, signature
 from icepact.model.outcome import ChoreResult, Outcome, StepCost
 from icepact.model.plan import Plan, RewriteFiles, Unit
-from icepact.model.policy import Proofs
+from icepact.model.policy import CommitWhen, Proofs
 from icepact.model.progress import Progress, UnitDone
 from icepact.model.rewrite import Written
-from icepact.model.run import Attempt, Checkpoint, Claim, CommittedBatch, Failure, groups_of
+from icepact.model.run import Attempt, Checkpoint, Claim, CommittedBatch, groups_of
 from icepact.model.saved import DroppedGroup
 from icepact.model.schema import every_field
 from icepact.model.status import Status
@@ -55,10 +59,8 @@ RECALLED_FOR = timedelta(hours=12)
 """After a unit was finished: no removal of orphans takes files that are so young. Older ones are written again."""
 COMMITTED_AFTER = 6 * 3600.0
 """Seconds after which a group does not wait for others any more: removals of orphans take files that are days old."""
-BROKEN = "(broken)"
-"""Signature of the failure that records a commit with a wrong result: nobody touches the table before a person says
-`icepact unblock`."""
 _AGAIN = (
+    Answer.SUPERSEDED,
     Answer.REPLAN,
     Answer.NOT_CARRIED,
     Answer.ONLY_NEW_EQUALITY_DELETES,
@@ -92,6 +94,8 @@ class Run:
     first: bool = False
     """True if its process had made no run before."""
     landed: list[CommittedBatch] = field(default_factory=list)
+    rebased: dict[str, RewriteFiles] = field(default_factory=dict)
+    """Groups as they were planned again, by id: some have lost inputs to others."""
     stale: set[str] = field(default_factory=set)
     """Outputs of units that had to be done again."""
     carried: set[str] = field(default_factory=set)
@@ -102,6 +106,8 @@ class Run:
     """Deletes that commits of this run have put under another key."""
     clean: bool = True
     """False if files may have been written that are not known by name."""
+    waits: list[Waited] = field(default_factory=list)
+    """For quiet moments."""
     attempt: Attempt | None = None
     """The commit that is under way, or whose end nobody saw."""
     taken_back: set[str] = field(default_factory=set)
@@ -141,6 +147,20 @@ class Run:
         """All commits whose end is not known."""
         return [*self.pending, *([self.attempt] if self.attempt else [])]
 
+    def forget(self, unit_ids: Collection[str]) -> None:
+        """What was written for these units is of no use any more."""
+        for unit_id in self.results.keys() & set(unit_ids):
+            self.stale |= self.results.pop(unit_id).paths
+
+    def step_now(self, step: RewriteFiles) -> RewriteFiles:
+        """A step of the plan as it was carried out last."""
+        return self.rebased.get(step.group_id, step)
+
+    @property
+    def waited(self) -> float:
+        """Seconds that it waited for quiet moments."""
+        return sum(wait.seconds for wait in self.waits)
+
     @property
     def committed(self) -> frozenset[str]:
         """Groups that are in the table."""
@@ -148,8 +168,8 @@ class Run:
 
     @property
     def outputs(self) -> frozenset[str]:
-        """Files that are in the table."""
-        done = self.committed
+        """Files that are in the table, or were: somebody may still read a snapshot that was rolled back."""
+        done = groups_of(self.landed)
         data = {f.path for group, written in self.written.items() if group in done for f in written.files}
         return frozenset(data.union(*(files for group, files in self.delete_files.items() if group in done)))
 
@@ -166,7 +186,7 @@ class Work:
         self._schema = json.loads(table.schema)
         self._budget = RunBudget(run.plan)
         self._groups = len(run.plan.rewrites)
-        self._batches = 0
+        self._round = self._batches = 0
         self._odd: dict[str, Any] = {}
         self._ready: list[ProvenGroup] = []
         self._finished: dict[str, datetime] = {}
@@ -185,6 +205,7 @@ class Work:
     def carry_out(self, plan: Plan, recall: Callable[[Staging], Mapping[str, UnitResult]] | None = None) -> None:
         """Execute, prove and commit; groups that the table moved on under are planned again at the new head."""
         for number in range(ROUNDS):
+            self._round = number
             plan = self._with_a_pin(plan)
             if not plan.rewrites:
                 return
@@ -210,7 +231,7 @@ class Work:
             self._progress.step("executed")
             if self._ready:
                 self._commit()
-            again = {g for g, verdict in self._run.given_up.items() if verdict.answer in _AGAIN}
+            again = {g for g, verdict in self._run.given_up.items() if verdict.answer in _AGAIN} - self._run.taken_back
             if not again or number + 1 == ROUNDS:
                 return
             view = self._table.view(
@@ -218,17 +239,16 @@ class Work:
             )
             refused = {g for g in again if self._run.given_up[g].answer is Answer.NOT_CARRIED}
             planned = rebase(plan, again, view, applied=refused)
-            self._run.given_up |= planned.given_up
+            self.adopt(planned)
             if not planned.plan.rewrites:
                 return
             again_ids = {step.group_id for step in planned.plan.rewrites}
             missing = {path for g in again_ids for path in self._run.given_up.pop(g).missing}
-            changed = planned.changed | self._units_of(missing)
+            changed = self._units_of(missing)
             if self._interpretations != {view.interpretation}:  # what was read may mean something else now
                 changed |= {unit_id for step in planned.plan.rewrites for unit_id in unit_ids(step)}
                 self._interpretations.clear()
-            for unit_id in changed & self._run.results.keys():
-                self._run.stale |= self._run.results.pop(unit_id).paths
+            self._run.forget(changed)
             plan = planned.plan
 
     def _with_a_pin(self, plan: Plan) -> Plan:
@@ -238,10 +258,16 @@ class Work:
             return plan
         view = self._table.view(plan.branch, [f.path for step in plan.rewrites for f in step.files])
         planned = rebase(plan, {step.group_id for step in plan.rewrites}, view)
-        self._run.given_up |= planned.given_up
-        for unit_id in planned.changed & self._run.results.keys():
-            self._run.stale |= self._run.results.pop(unit_id).paths
+        self.adopt(planned)
         return planned.plan
+
+    def adopt(self, planned: "Rebased") -> None:
+        """Go on with groups as they are at a newer head."""
+        self._run.given_up |= planned.given_up
+        self._run.forget(planned.changed)
+        self._run.rebased |= {step.group_id: step for step in planned.plan.rewrites}
+        if planned.fallen:  # nobody may take what was written for them for files of their groups
+            self._record(dict.fromkeys(planned.fallen))
 
     def _note_schema(self) -> None:
         """Remember which columns and which interpretation hold from here on: those of the table as it is loaded now."""
@@ -254,11 +280,13 @@ class Work:
         return {unit_id for unit_id, result in self._run.results.items() if not result.paths.isdisjoint(paths)}
 
     def _really_failed(self, plan: Plan, failed: Mapping[str, str]) -> dict[str, str]:
-        """Groups that failed by themselves: those whose files somebody else replaced, and expired, are superseded."""
+        """Groups that failed by themselves: those of which somebody else replaced files, and expired them, are
+        superseded."""
         if not failed:
             return {}
-        paths = [f.path for step in plan.rewrites if step.group_id in failed for f in step.files]
-        gone = rebase(plan, failed, self._table.view(plan.branch, paths)).given_up
+        steps = [step for step in plan.rewrites if step.group_id in failed]
+        view = self._table.view(plan.branch, [f.path for step in steps for f in step.files])
+        gone = lost_inputs(steps, {file.path for file in view.files})
         self._run.given_up |= gone
         return {group: reason for group, reason in failed.items() if group not in gone}
 
@@ -304,25 +332,25 @@ class Work:
             self._budget.finished(step.group_id, unit_id, unit_of(step, unit_id), result.effort.seconds)
             self._finished[unit_id] = datetime.now(UTC)
         self._run.results |= units
-        read = self._reads
+        self._record(units)
+        self._progress.step("checkpointed")
+        for unit_id in units:
+            self._advance(unit_id)
+
+    def _record(self, units: Mapping[str, UnitResult | None]) -> None:
+        """Write down what is finished; `None` for what is not needed any more."""
         try:
-            self._store.checkpoint(
-                self._run.claim,
-                [
-                    Checkpoint(
-                        unit_id=unit_id,
-                        document={**to_document(result), "read": read[unit_id], "at": self._store.now().isoformat()},
-                    )
-                    for unit_id, result in units.items()
-                ],
-            )
+            at = self._store.now().isoformat()
+            documents = {
+                unit_id: {**to_document(result), "read": self._reads[unit_id], "at": at} if result else NOTHING_WRITTEN
+                for unit_id, result in units.items()
+            }
+            checkpoints = [Checkpoint(unit_id=name, document=document) for name, document in documents.items()]
+            self._store.checkpoint(self._run.claim, checkpoints)
         except RunLost:
             raise
         except IcepactError as error:  # worth a warning, not the work
             _log.warning("units of run %s could not be recorded: %s", self._run.run_id, error)
-        self._progress.step("checkpointed")
-        for unit_id in units:
-            self._advance(unit_id)
 
     def _prove(self, written: Written) -> bool:
         """Prove a group; false if it is given up."""
@@ -370,7 +398,17 @@ class Work:
 
     # -- committing -------------------------------------------------------------------------------
 
+    def wait(self) -> None:
+        """Wait for a moment at which a commit disturbs others least, as long as the policy and the run's time allow."""
+        run = self._run
+        if run.plan.policy.commit_when is not CommitWhen.QUIET or self._round:
+            return  # the others have just been here: whoever waits for them again is overtaken again
+        self._progress.step("waiting")
+        longest = longest_wait(run.plan.policy, waited=run.waited, elapsed=time.monotonic() - run.clock)
+        run.waits.append(wait_for_others(self._table, run.plan.branch, longest=longest, check=self._watch.check))
+
     def _commit(self) -> None:
+        self.wait()
         groups, self._ready = self._young(self._ready), []
         if not groups:
             return
@@ -416,6 +454,7 @@ class Work:
             interpretation=next(iter(self._interpretations)) if len(self._interpretations) == 1 else None,
             last=frozenset(step.group_id for step in run.plan.rewrites) - run.committed if whole else frozenset(),
             earlier=[landed.sequence_number for landed in run.landed],
+            may_be_rolled_back=plan.policy.may_be_rolled_back,
             facts={
                 "run-id": run.run_id,
                 "strategy": str(plan.policy.strategy),
@@ -424,6 +463,7 @@ class Work:
                 "pinned-sequence-number": str(run.plan.sequence_number),
                 "proof": plan.policy.verify.value,
                 **({"planned-at": run.plan.planned_at.isoformat()} if run.plan.planned_at else {}),
+                **({"waited-seconds": f"{run.waited:.1f}"} if run.waited else {}),
             },
         )
 
@@ -433,12 +473,9 @@ class Work:
         if not run.landed:
             return
         table.refresh()
-        head_id = table.head_id(run.plan.branch) if table.has_branch(run.plan.branch) else None
-        if head_id is None:
-            return  # nothing will be committed
+        ancestry = table.ancestry(run.plan.branch) if table.has_branch(run.plan.branch) else []
         for landed in run.landed:
-            known = table.has_snapshot(landed.snapshot_id)
-            if known and not table.is_ancestor(landed.snapshot_id, of=head_id):
+            if rolled_back(table, landed, ancestry):
                 verdict = Verdict(answer=Answer.SUPERSEDED, reason=f"snapshot {landed.snapshot_id} was rolled back")
                 run.taken_back |= {*landed.groups}
                 run.given_up |= dict.fromkeys(landed.groups, verdict)
@@ -492,19 +529,6 @@ class Work:
             _log.warning("the state of run %s could not be recorded: %s", run.run_id, error)
 
 
-def stop_the_table(table: IcebergTable, store: RecordStore, why: str) -> None:
-    """Record that nobody touches a table until a person has looked and said `icepact unblock`."""
-    try:
-        store.failed(table.uuid, failure_of(BROKEN, why))
-    except IcepactError as error:
-        _log.error("%s must not be touched (%s), and that could not be recorded: %s", table.name, why, error)
-
-
-def failure_of(signature: str, reason: str, partition: str = "") -> Failure:
-    """One failure, now; how many there were before is the store's to know."""
-    return Failure(signature=signature, partition=partition, reason=reason, count=0, last_at=datetime.now(UTC))
-
-
 def what_is_read(plan: Plan, table: IcebergTable) -> dict[str, str]:
     """Of every unit, the files and what applies to them at the plan's pin, the columns that are written and how they
     are found, as one word: another one if any of it changes. A unit is good for another pin only if that reads the
@@ -530,25 +554,32 @@ class Rebased:
 
     plan: Plan
     changed: frozenset[str]
-    """Units whose inputs gained or lost a delete: what was written for them is of no use any more."""
+    """Units whose inputs gained or lost a delete, or are not all there: what was written for them is of no use."""
+    fallen: frozenset[str]
+    """Names that no unit has any more, of groups that go on."""
     given_up: Mapping[str, Verdict]
 
 
 def rebase(plan: Plan, group_ids: Collection[str], view: HeadView, *, applied: Collection[str] = ()) -> Rebased:
-    """The same files, as they are at a newer head; groups of which files are gone are superseded. Deletes of groups
-    that are `applied` are not carried any more."""
+    """The same files, as they are at a newer head, without those that are gone; groups of which nothing is left that
+    would be worth the work are superseded. Deletes of groups that are `applied` are not carried any more."""
     live: dict[str, DataFile] = {file.path: file for file in view.files}
     steps: list[RewriteFiles] = []
     changed: set[str] = set()
+    fallen: set[str] = set()
     given_up: dict[str, Verdict] = {}
     for step in plan.rewrites:
         if step.group_id not in group_ids:
             continue
         gone = [f.path for f in step.files if f.path not in live]
         if gone:
-            reason = f"{len(gone)} inputs are gone, first {gone[0]}"
-            given_up[step.group_id] = Verdict(answer=Answer.SUPERSEDED, reason=reason)
-            continue
+            changed.update(changed_by_loss(step, live))
+            units = tuple(left for unit in step.units if (left := left_of(step, unit, live)) is not None)
+            if not units:
+                given_up[step.group_id] = superseded(gone)
+                continue
+            before_loss, step = step, replace(step, units=units)
+            fallen |= {*unit_ids(before_loss)} - {*unit_ids(step)}
         units = tuple(replace(unit, files=tuple(live[f.path] for f in unit.files)) for unit in step.units)
         apply = step.carries and step.group_id in applied
         if apply:
@@ -566,4 +597,4 @@ def rebase(plan: Plan, group_ids: Collection[str], view: HeadView, *, applied: C
         steps=tuple(steps),
         deletes=view.deletes,
     )
-    return Rebased(plan=again, changed=frozenset(changed), given_up=given_up)
+    return Rebased(plan=again, changed=frozenset(changed), fallen=frozenset(fallen), given_up=given_up)

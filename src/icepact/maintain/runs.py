@@ -25,11 +25,12 @@ from icepact.iceberg.properties import refuse_odd_properties
 from icepact.iceberg.spark.catalog import SparkCatalog
 from icepact.iceberg.table.staging import Staging
 from icepact.iceberg.table.table import IcebergTable
+from icepact.maintain.failures import BROKEN, failure_of, stop_the_table
 from icepact.maintain.first_run import is_first, runs_now
 from icepact.maintain.inspect import SET_ASIDE_AFTER
 from icepact.maintain.interrupts import UnderWay, stopped_in_order
 from icepact.maintain.outcomes import outcome_of, what_became_of
-from icepact.maintain.rounds import BROKEN, RECALLED_FOR, Run, Work, failure_of, rebase, stop_the_table, what_is_read
+from icepact.maintain.rounds import RECALLED_FOR, Run, Work, rebase, what_is_read
 from icepact.maintain.steps import carry_out_chores, keep_statistics
 from icepact.model.delete_files import ConvertDeletes
 from icepact.model.errors import (
@@ -296,7 +297,7 @@ def _carry_on(
         return
     view = table.view(plan.branch, [f.path for s in plan.rewrites if s.group_id in groups for f in s.files])
     again = rebase(plan, groups, view)
-    run.given_up |= again.given_up
+    work.adopt(again)
     if not again.plan.steps:
         return
 

@@ -54,7 +54,7 @@ def carry_out_chores(
         try:
             if isinstance(step, ConvertDeletes):
                 work = Work(table, run, store, watch, progress)
-                result = carry_out_convert(table, step, run, work, check=watch.check, progress=progress)
+                result = carry_out_convert(table, step, run, work, check=watch.check, wait=work.wait, progress=progress)
             else:
                 result = _carry_out(spark_catalog, table, step, store, journal, run.run_id)
             run.chores_done.append(result)

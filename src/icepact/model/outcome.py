@@ -125,6 +125,10 @@ class Outcome(Document):
     """Of all groups and steps."""
     overhead_seconds: float = 0.0
     """What the run took besides its work, on the clock."""
+    waited_seconds: float = 0.0
+    """What it waited with commits that were ready, for other writers."""
+    wait_reason: str = ""
+    """Why it waited, and why no longer; or why it did not. Empty if it was not to wait at all."""
     first_run: bool = False
     """True if its process had made no run before: then it paid for what is loaded and started once."""
     predicted_duration: FlatEstimate = NO_ESTIMATE

@@ -61,6 +61,14 @@ class DeletesOption(StrEnum):
     AUTO = "auto"
 
 
+class CommitWhen(StrEnum):
+    """When what is ready is committed."""
+
+    NOW = "now"
+    QUIET = "quiet"
+    """At a moment at which it disturbs other writers least."""
+
+
 class Codec(StrEnum):
     """Compression of new row groups."""
 
@@ -302,6 +310,25 @@ class Policy:
         "Groups are committed as they finish, in about so many commits.", default=1, scope=OptionScope.RUN, ge=1, le=100
     )
     """1: all groups in one commit, once all are written."""
+    commit_when: CommitWhen = _option(
+        "When what is ready is committed: now, or at a quiet moment for other writers.",
+        default=CommitWhen.NOW,
+        scope=OptionScope.RUN,
+    )
+    max_commit_wait: float = _option(
+        "A run waits no longer than this for quiet moments, such as 5m.",
+        default=60.0,
+        unit=OptionUnit.SECONDS,
+        scope=OptionScope.RUN,
+        le=3600,
+    )
+    """Seconds, of all its commits together."""
+    may_be_rolled_back: bool = _option(
+        "Catalogs that can may take a compaction back whose commit is in another writer's way.",
+        default=False,
+        scope=OptionScope.RUN,
+    )
+    """True: snapshots tell so, in the words of Polaris."""
     priority_weights: PriorityWeights = _option(
         "What counts in a partition's priority: file count, fragment ratio, age, small-file ratio.",
         default=PriorityWeights(files=0.3, fragments=0.3, age=0.2, small_files=0.2),

@@ -12,6 +12,7 @@ STEPS = (
     "written",
     "checkpointed",
     "proven",
+    "waiting",
     "judged",
     "attempting",
     "landed",
@@ -24,7 +25,8 @@ STEPS = (
 
 held: the table's lease is taken. recorded: the intent is in the record store. listed: what an
 expiry is to delete is recorded. deleted: a portion of it is gone. staged: inputs are at hand. written:
-units are written. checkpointed: and recorded. proven: a group holds what readers saw. judged: groups were compared
+units are written. checkpointed: and recorded. proven: a group holds what readers saw. waiting: what is
+ready waits for a quiet moment, if there is none now. judged: groups were compared
 with the head. attempting: a commit is recorded as under way. landed: it is in the table. committed: and recorded.
 executed: nothing is left to write. finished: the end is recorded. cleaned: what was written for nothing is gone."""
 

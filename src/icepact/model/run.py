@@ -127,6 +127,8 @@ class RunRecord(Document):
         came of it."""
         if self.outcome is None or not self.outcome.complete or not self.landed:
             return None
+        if self.status is Status.ROLLED_BACK:  # others may have the sequence numbers of its snapshots by now
+            return None
         if any(landed.late_deletes for landed in self.landed):  # no plan has judged these deletes yet
             return None
         return LastRun(

@@ -77,6 +77,13 @@ class SqlStats(Database):
                 here = and_(*(LAST_COMPACTED.c[name] == value for name, value in mine.items()))
                 connection.execute(update(LAST_COMPACTED).where(here & (LAST_COMPACTED.c.at < at)).values(at=at))
 
+    def forget_compacted(self, uuid: str, branch: str, groups: Collection[str]) -> None:
+        """Forget that partition groups were compacted."""
+        mine = (LAST_COMPACTED.c.uuid == uuid) & (LAST_COMPACTED.c.branch == branch)
+        with self._writing() as connection:
+            for group in groups:
+                connection.execute(delete(LAST_COMPACTED).where(mine & (LAST_COMPACTED.c["place"] == group)))
+
     # -- lessons ---------------------------------------------------------------------------------
 
     def forget_lessons(self, catalog: str, table: str) -> None:

@@ -141,6 +141,9 @@ class ClockStore(Protocol):
     def mark_compacted(self, uuid: str, branch: str, tiers: Mapping[str, str], at: datetime) -> None:
         """Remember that partition groups were compacted, each by a tier."""
 
+    def forget_compacted(self, uuid: str, branch: str, groups: Collection[str]) -> None:
+        """Forget that partition groups were compacted: what was done was rolled back."""
+
     def forget_lessons(self, catalog: str, table: str) -> None:
         """From now on, only what later runs teach about a table counts."""
 

@@ -112,6 +112,7 @@ def sample(name: str) -> Any:
         "last-commit",
         "daily",
         "expire",
+        "quiet",
         "x",
     ):
         try:

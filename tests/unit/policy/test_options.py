@@ -10,6 +10,7 @@ from icepact.model.errors import BadInput
 from icepact.model.policy import (
     AgeLevel,
     AgeSince,
+    CommitWhen,
     DeletesOption,
     JobOrder,
     MethodOption,
@@ -130,6 +131,9 @@ def test_the_defaults() -> None:
         housekeeping="tags,ttl,compact,deletes,manifests,statistics,expire,orphans",
         verify=Proofs.FOOTERS,
         max_commits=1,
+        commit_when=CommitWhen.NOW,
+        max_commit_wait=60.0,
+        may_be_rolled_back=False,
         priority_weights=PriorityWeights(files=0.3, fragments=0.3, age=0.2, small_files=0.2),
         sources={},
     )
@@ -312,6 +316,7 @@ def test_every_option_is_either_layout_or_not() -> None:
     assert {f.name for f in fields(Policy)} == {
         *LAYOUT,
         *("strategy", "max_files", "max_bytes", "rewrite_all", "method", "task_memory", "verify"),
+        *("commit_when", "max_commit_wait", "may_be_rolled_back"),
         *("max_commits", "enabled", "priority_weights", "sources", "snapshot_id", "batch_rows", "parallelism"),
         *("max_cost", "max_duration", "max_cost_per_hour", "max_bytes_per_hour", "job_order"),
         *("expire_older_than", "expire_retain_last", "orphans_older_than", "statistics_stale_after", "housekeeping"),

@@ -636,6 +636,9 @@ def test_clocks_say_when_places_were_last_compacted(store: RecordStore) -> None:
     store.mark_compacted("t", "audit", {"day=d1": "minor"}, NOON)
     assert store.last_compacted("t", "main") == {"day=d1": {"minor": later, "major": NOON}, "day=d2": {"full": later}}
     assert store.last_compacted("u", "main") == {}
+    store.forget_compacted("t", "main", {"day=d1", "day=d3"})
+    assert store.last_compacted("t", "main") == {"day=d2": {"full": later}}
+    assert store.last_compacted("t", "audit") == {"day=d1": {"minor": NOON}}
 
 
 def test_a_database_server_tells_the_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ GROUPS = {
     "Budgets": ("max_files", "max_bytes", "max_cost", "max_duration", "max_cost_per_hour", "max_bytes_per_hour"),
     "How the work is done": (
         *("job_order", "max_group_size", "max_group_files", "batch_rows", "task_memory", "parallelism", "verify"),
-        "max_commits",
+        *("max_commits", "commit_when", "max_commit_wait", "may_be_rolled_back"),
     ),
 }
 """Options that shape a plan, as help shows them."""
@@ -58,7 +58,7 @@ _GLOBAL_SWITCHES = ("--json", "--verbose", "-v", "--version")
 GLOBAL_FLAGS = tuple(flag for flag in (*_GLOBAL_WITH_VALUE, *_GLOBAL_SWITCHES) if flag.startswith("--"))
 
 
-_SWITCHES = frozenset({"enabled", "rewrite_all", "recode", "erase"})
+_SWITCHES = frozenset({"enabled", "rewrite_all", "recode", "erase", "may_be_rolled_back"})
 
 
 class WithOptions(TyperCommand):

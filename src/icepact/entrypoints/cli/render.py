@@ -233,6 +233,8 @@ class Renderer:
             facts.add_row("row groups", f"{format_size(took.copied_bytes)} copied", work)
             if duration:
                 facts.add_row("time", format_seconds(o.seconds), f"{format_seconds(duration)} predicted")
+            if o.wait_reason:
+                facts.add_row("waited", format_seconds(o.waited_seconds), escape(o.wait_reason))
             foreseen = f"{format_seconds(o.predicted_seconds.likely)}, {format_money(o.predicted_money, o.currency)}"
             spent = f"{format_seconds(took.seconds)}, {format_money(o.money, o.currency)}"
             facts.add_row("work", spent, f"{foreseen} predicted")
@@ -456,6 +458,7 @@ _SAID = {
     "listed": "deleting",
     "staged": "compacting",
     "executed": "proving",
+    "waiting": "waiting for a quiet moment",
     "attempting": "committing",
     "landed": "checking",
 }

@@ -13,6 +13,9 @@ from icepact.iceberg.table.table import FACT_PREFIX, HeadView, IcebergTable
 from icepact.model.errors import CommitRefused, CommitUnknown, HeadMoved, IcepactError, StorageFull
 
 COMMIT_ID = f"{FACT_PREFIX}commit-id"
+MAY_BE_ROLLED_BACK = {"polaris.internal.conflict-resolution.by-operation-type.replace": "rollback"}
+"""By this property of a snapshot catalogs such as Polaris know that they may take it back for a writer that it made
+lose."""
 CARRIED_DELETES = "carried-deletes"
 """Without its prefix: rows of the outputs that the commit deletes, because they were deleted from the inputs."""
 LATE_DELETES = "late-deletes"

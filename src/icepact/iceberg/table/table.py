@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -72,22 +72,24 @@ class HeadView:
         return self.everything.oldest_without(paths)
 
 
-class _SnapshotLine(NamedTuple):
+class SnapshotLine(NamedTuple):
     """One snapshot as `SnapshotLog.java` writes it."""
 
     id: int
     parent: int | None
+    """`None` for a first one. It may have expired."""
     number: int
+    """Its sequence number; 0 on format version 1."""
     time: int
     """Milliseconds since 1970."""
     facts: Sequence[str]
     """Values of `_RUN_FACTS` but the first, if a complete run ended with it; otherwise empty."""
 
     @staticmethod
-    def parse(line: str) -> "_SnapshotLine":
+    def parse(line: str) -> "SnapshotLine":
         """From tab-separated text."""
         name, parent, number, time, *facts = line.split("\t")
-        return _SnapshotLine(int(name), int(parent) if parent else None, int(number), int(time), facts)
+        return SnapshotLine(int(name), int(parent) if parent else None, int(number), int(time), facts)
 
 
 class IcebergTable:
@@ -324,13 +326,13 @@ class IcebergTable:
         live = set(tasks.with_paths([file.path for file in state.files]).paths())
         return replace(state, files=[file for file in state.files if file.path in live])
 
-    def _snapshot_log(self) -> list[_SnapshotLine]:
+    def _snapshot_log(self) -> list[SnapshotLine]:
         """All snapshots in the table's metadata, in one transfer."""
         java = self.java
         facts = java.from_json([FACT_PREFIX + fact for fact in _RUN_FACTS], "java.util.ArrayList")
         snapshots = self.table.operations().current().snapshots()
         log = instance_of(java, "SnapshotLog")
-        return [_SnapshotLine.parse(line) for line in _lines(lambda path: log.snapshots(snapshots, facts, path))]
+        return [SnapshotLine.parse(line) for line in _lines(lambda path: log.snapshots(snapshots, facts, path))]
 
     def manifest_paths(self, manifests: Any) -> list[str]:
         """Paths of Java's own manifests, in order."""
@@ -466,6 +468,11 @@ class IcebergTable:
         """Scan tasks of these files as a snapshot has them, Java's own list."""
         return ScanTasks.plan(self.java, self.table, snapshot_id).with_paths(paths).tasks
 
+    @retry_reads
+    def ancestry(self, branch: str) -> list[SnapshotLine]:
+        """The snapshots of a branch, newest first, as far as they have not expired; in one transfer."""
+        return list(_ancestors(self._snapshot_log(), self.head_id(branch)))
+
     def fact(self, snapshot_id: int, name: str) -> str | None:
         """What icepact wrote into a snapshot's summary; `None` if that is nothing of this name."""
         value = (self.table.snapshot(snapshot_id).summary() or {}).get(f"{FACT_PREFIX}{name}")
@@ -523,14 +530,12 @@ def _lines(write: Callable[[str], object]) -> list[str]:
     return through_a_file(write).decode().split("\n")[:-1]
 
 
-def _last_runs(log: Sequence[_SnapshotLine], head: int) -> list[LastRun]:
+def _last_runs(log: Sequence[SnapshotLine], head: int) -> list[LastRun]:
     """Complete runs among the head and its ancestors, newest first."""
     if not any(line.facts for line in log):
         return []
-    by_id = {line.id: line for line in log}
     runs: list[LastRun] = []
-    line = by_id.get(head)
-    while line is not None:
+    for line in _ancestors(log, head):
         if line.facts:
             layout, pinned, earlier, planned_at = line.facts
             numbers = [line.number, *map(int, earlier.split(",") if earlier else ())]
@@ -543,8 +548,15 @@ def _last_runs(log: Sequence[_SnapshotLine], head: int) -> list[LastRun]:
                     planned_at=datetime.fromisoformat(planned_at) if planned_at else None,
                 )
             )
-        line = None if line.parent is None else by_id.get(line.parent)
     return runs
+
+
+def _ancestors(log: Sequence[SnapshotLine], head: int | None) -> Iterator[SnapshotLine]:
+    """A snapshot and its ancestors, newest first."""
+    by_id = {line.id: line for line in log}
+    while head is not None and head in by_id:
+        yield by_id[head]
+        head = by_id[head].parent
 
 
 def _snapshot_info(document: Mapping[str, Any]) -> SnapshotInfo:
