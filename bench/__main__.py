@@ -29,6 +29,7 @@ from bench.safety import safety
 from bench.savings import savings
 from bench.soak import soak
 from bench.starts import starts
+from bench.stream import stream
 from bench.task_memory import task_memory
 
 
@@ -55,7 +56,15 @@ BENCHMARKS = (
 )
 LISTED = [benchmark.name for benchmark in BENCHMARKS if benchmark.listed]
 REWRITE = "rewrite"
-LARGE = {"safety": safety, "starts": starts, "lanes": lanes, "convert": conversion, "join": key_join}
+STREAM = "stream"
+LARGE = {
+    "safety": safety,
+    "starts": starts,
+    "lanes": lanes,
+    "convert": conversion,
+    "join": key_join,
+    STREAM: stream,
+}
 """Benchmarks with tables of rewrite's."""
 SOAK = "soak"
 DOCS = "docs"
@@ -78,7 +87,8 @@ def main() -> None:
     for name, measure in LARGE.items():
         if name in names:
             print(f"running {name} ...", file=sys.stderr)
-            found = measure(min(arguments.rounds, arguments.repeats), arguments.scale, arguments.folder, arguments.heap)
+            rounds = arguments.runs if name == STREAM else min(arguments.rounds, arguments.repeats)
+            found = measure(rounds, arguments.scale, arguments.folder, arguments.heap)
             keep(found)
             results += found
     if SOAK in names:
@@ -101,6 +111,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--workloads", help="of rewrite, such as a,c1; default all")
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each side, for rewrite")
     parser.add_argument("--minutes", type=float, default=3.0, help="of each side, for soak; default %(default)s")
+    parser.add_argument(
+        "--runs", type=int, default=10, help="compactions under the stream, for stream; its bar is for 50"
+    )
     parser.add_argument("--heap", default=default_heap(), help="Java heap for rewrite; default %(default)s here")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where rewrite makes its tables; default .bench")
     parser.add_argument("--results", type=Path, default=RESULTS, help="rewrite's figures; default bench/results.json")
@@ -111,8 +124,8 @@ def _arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(known):
         parser.error(f"there is no {min(unknown)}: it is one of {', '.join(known)}")
-    if arguments.scale <= 0 or arguments.repeats < 1:
-        parser.error("--scale must be above 0 and --repeats at least 1")
+    if arguments.scale <= 0 or min(arguments.repeats, arguments.runs) < 1:
+        parser.error("--scale must be above 0, --repeats and --runs at least 1")
     return arguments
 
 

@@ -47,6 +47,12 @@ def ids(spark: SparkSession, table: str) -> list[int]:
     return sorted(row[0] for row in spark.sql(f"SELECT id FROM {table}").collect())
 
 
+def rounds(spark: SparkSession, table: str) -> set[str]:
+    """Epochs and rounds in which the files that runs wrote were written."""
+    names = [path.rsplit("/", 1)[-1].split("-") for path in data_files(spark, table)]
+    return {parts[4] for parts in names if parts[2].startswith("g")}
+
+
 def sequence_numbers(spark: SparkSession, table: str) -> list[int]:
     """Of the live data files."""
     rows = spark.sql(f"SELECT sequence_number FROM {table}.entries WHERE status < 2 AND data_file.content = 0")
@@ -84,15 +90,62 @@ def test_when_all_files_are_late_the_last_group_waits_for_the_others(
     assert compactor.plan(days).rewrites == ()  # complete, although it took two commits
 
 
-def test_a_single_late_group_is_planned_again(compactor: Compactor, spark: SparkSession, days: str) -> None:
+def test_equality_deletes_of_a_single_late_group_are_resolved(
+    compactor: Compactor, spark: SparkSession, days: str
+) -> None:
+    """With its outputs at the pin's number Iceberg would drop the delete: rows that it hits are deleted by position."""
     spark.sql(f"DELETE FROM {days} WHERE day = 0")
     plan = compactor.plan(days)
     assert len(plan.rewrites) == 1
     equality_delete(spark, f"local.{days}", [{"id": 5}], columns=["id"], partition="day=1")
     outcome = compactor.apply(plan)
-    assert (outcome.status, outcome.rows_deleted) == (Status.COMMITTED, 1)
+    assert (outcome.status, outcome.late_deletes, rounds(spark, days)) == (Status.COMMITTED, 1, {"00"})
     assert ids(spark, days) == [i for i in range(30) if i % 2 and i != 5]
+    assert len(delete_files(spark, days)) == 1
+    append(spark, days, 5, 6)
+    assert ids(spark, days) == [i for i in range(30) if i % 2]  # the key is deleted no more
+    assert compactor.compact(days, rewrite_all=True).status is Status.COMMITTED
+    assert ids(spark, days) == [i for i in range(30) if i % 2]
     assert delete_files(spark, days) == []
+
+
+def test_a_group_that_others_overtook_each_time_is_kept(
+    compactor: Compactor, spark: SparkSession, days: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the next round its files are still good: deletes of both kinds that came since are taken along."""
+    monkeypatch.setattr(protocol, "ATTEMPTS", 2)
+    gone: list[int] = []
+
+    def delete() -> None:
+        number = len(gone)
+        gone.append(number)
+        if number % 2:
+            spark.sql(f"DELETE FROM {days} WHERE id = {number}")
+        else:
+            equality_delete(spark, f"local.{days}", [{"id": number}], columns=["id"], partition=f"day={number % 2}")
+
+    outcome = compactor.compact(days, rewrite_all=True, progress=Meanwhile("attempting", delete, times=3))
+    assert (outcome.status, len(gone)) == (Status.COMMITTED, 3)
+    assert ids(spark, days) == [i for i in range(30) if i not in gone]
+    assert rounds(spark, days) == {"00"}
+    assert compactor.compact(days, rewrite_all=True).status is Status.COMMITTED
+    assert ids(spark, days) == [i for i in range(30) if i not in gone]
+
+
+def test_a_resumed_run_keeps_what_deletes_overtook(compactor: Compactor, spark: SparkSession, days: str) -> None:
+    """Rows are deleted, by position and by key, after the process has died that had written the files."""
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compactor.compact(days, progress=Meanwhile("attempting", die))
+    spark.sql(f"DELETE FROM {days} WHERE id IN (1, 4)")
+    equality_delete(spark, f"local.{days}", [{"id": 5}], columns=["id"], partition="day=1")
+    resumed = compactor.resume_dead(days)
+    assert resumed is not None
+    assert (resumed.status, resumed.late_deletes, rounds(spark, days)) == (Status.COMMITTED, 3, {"00"})
+    assert ids(spark, days) == [i for i in range(30) if i not in (1, 4, 5)]
 
 
 def test_clean_and_late_groups_are_committed_one_after_the_other(

@@ -187,14 +187,14 @@ def test_a_delete_that_hits_no_input_costs_nothing(compactor: Compactor, spark: 
     ("key", "where", "taken"),
     [
         pytest.param(107, "00", 1, id="of different inputs"),
-        pytest.param(7, "01", 0, id="of one input, where a delete is replaced"),
+        pytest.param(7, "00", 2, id="of one input, where a delete is replaced"),
     ],
 )
 def test_equality_beside_positions(
     compactor: Compactor, spark: SparkSession, days: str, key: int, where: str, taken: int
 ) -> None:
-    """Outputs as old as the pin, for the new equality delete, with new deletes. What an equality delete hits is not
-    known, so that it cannot be told whether a delete that replaces another says all that rows were dropped for."""
+    """Outputs as old as the pin, for the new equality delete, with new deletes. Where one delete replaces another, the
+    rows that the equality delete hits are looked for: only all together say whether every row is deleted still."""
     plan = compactor.plan(days, where="day = 1")
     spark.sql(f"DELETE FROM {days} WHERE id = 5")
     equality_delete(spark, f"local.{days}", [{"id": key}], columns=["id"], partition="day=1", metrics=True)

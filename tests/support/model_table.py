@@ -19,15 +19,16 @@ from itertools import count
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
-from icepact.commit.batches import HeadDeletes
 from icepact.execute.rewriters.base import UnitResult
 from icepact.execute.units import Event, Executed, GroupDone, UnitFailed, UnitsDone, Waiting, WhyNot, unit_ids
 from icepact.iceberg.commit.run_files import StoredFile
 from icepact.iceberg.table.table import HeadView, SnapshotLine
 from icepact.model.files import DataFile, DeleteFile, DeleteKind, PartitionSpec
+from icepact.model.late_deletes import HeadDeletes, NotCarried
 from icepact.model.methods import Method
 from icepact.model.plan import Plan, RewriteFiles, Unit
 from icepact.model.rewrite import Written, WrittenFile
+from icepact.model.row_map import RowMap
 from tests.support.model_iceberg import (
     METADATA,
     Catalog,
@@ -609,15 +610,25 @@ class ModelStaging:
             files=[file for file, _ in told],
             documents=[document for _, document in told],
             method=Method.SPARK,
+            row_map=_ROWS_HAVE_NAMES,
             deletes=[_delete_document(delete) for delete in deletes],
         )
+
+
+_ROWS_HAVE_NAMES = RowMap(inputs=(), outputs=(), ranges=(), dropped={})
+"""Nobody asks it: that there is one says that rows can be found again."""
 
 
 class ModelLateDeletes:
     """Stands in for `LateDeletes`: rows have names, so that nobody needs a row map."""
 
     def __init__(
-        self, staging: ModelStaging, plan: Plan, results: Mapping[str, UnitResult], on_file: Callable[[str], None]
+        self,
+        staging: ModelStaging,
+        plan: Plan,
+        results: Mapping[str, UnitResult],
+        on_file: Callable[[str], None],
+        find_by_key: object,
     ) -> None:
         self._staging = staging
         self._steps = {step.group_id: step for step in plan.rewrites}
@@ -625,23 +636,25 @@ class ModelLateDeletes:
         self._on_file = on_file
         self._numbers = count()
 
-    def carry(self, group_id: str, changed: Mapping[str, HeadDeletes]) -> list[dict[str, Any]] | str:
+    def carry(self, group_id: str, changed: Mapping[str, HeadDeletes]) -> list[dict[str, Any]] | NotCarried:
         catalog, step = self._staging.catalog, self._steps[group_id]
         known = {path: d for s in catalog.metadata.snapshots.values() for path, d in s.deletes.items()}
         added: list[Delete] = []
         kept: list[Delete] = []
         for unit_id, unit in zip(unit_ids(step), step.units, strict=True):
             outputs = [catalog.contents[told["file-path"]] for told in self._results[unit_id].documents]
+            written = frozenset(output.path for output in outputs)
             gone: set[Row] = set()
             for path in (file.path for file in unit.files if file.path in changed):
-                deletes, replaced = changed[path]
+                deletes, replaced, by_key = changed[path]
                 if not {delete.path for delete in deletes} <= known.keys():
-                    return "a delete has expired"
+                    return NotCarried("a delete has expired")
                 hits = {name for delete in deletes for file, name in known[delete.path].hits if file == path}
                 here = {row for row in catalog.contents[path].rows if row.name in hits}
+                here |= found_by_key(catalog.contents[path], [known[delete.path] for delete in by_key])
                 dropped = set(catalog.contents[path].rows).difference(*(output.rows for output in outputs))
                 if replaced and not dropped <= here:
-                    return "rows that were deleted are not any more"
+                    return NotCarried("rows that were deleted are not any more", written)
                 gone |= here
             own = {document["file-path"] for document in self._results[unit_id].deletes}
             if any(file.path in changed for file in unit.files):
@@ -649,7 +662,7 @@ class ModelLateDeletes:
                 dead = {row for output in outputs for row in output.rows if row.name in names}
                 replaced_in = [file.path for file in unit.files if file.path in changed and changed[file.path].replaced]
                 if not dead & {row for path in replaced_in for row in catalog.contents[path].rows} <= gone:
-                    return "rows that were deleted are not any more"
+                    return NotCarried("rows that were deleted are not any more", written)
                 gone |= dead
                 added += [self._delete(output, unit_id, gone) for output in outputs if gone & set(output.rows)]
             else:
@@ -672,6 +685,11 @@ class ModelLateDeletes:
 
     def _delete(self, output: Data, unit_id: str, gone: Collection[Row]) -> Delete:
         return self._staging.delete(output, f"{self._staging.stem(unit_id)}-deletes-{next(self._numbers)}", gone)
+
+
+def found_by_key(file: Data, deletes: Sequence[Delete]) -> set[Row]:
+    """Rows of a file that equality deletes delete."""
+    return {row for n, row in enumerate(file.rows) if any(delete.takes(file, n) for delete in deletes)}
 
 
 def _delete_document(delete: Delete) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from icepact.commit.judge import DeleteKey, InputAtPin, Verdict
 from icepact.iceberg.table.staging import FileDocument
 from icepact.model.files import DeleteFile
+from icepact.model.late_deletes import HeadDeletes, NotCarried
 from icepact.model.run import Attempt, CommittedBatch, groups_of
 
 DeleteDocument: TypeAlias = Mapping[str, Any]
@@ -73,20 +74,12 @@ class CommitBatch:
     """Sequence numbers of the run's commits so far."""
 
 
-class HeadDeletes(NamedTuple):
-    """The deletes that apply to an input at the head."""
-
-    deletes: Sequence[DeleteFile]
-    replaced: bool
-    """True if some that applied when it was read do not any more: those that do must delete all the same rows."""
-
-
 class Carrier(Protocol):
     """Takes deletes along that reached inputs while they were rewritten."""
 
-    def carry(self, group_id: str, changed: Mapping[str, HeadDeletes]) -> Sequence[DeleteDocument] | str:
+    def carry(self, group_id: str, changed: Mapping[str, HeadDeletes]) -> Sequence[DeleteDocument] | NotCarried:
         """All deletes of the group's outputs: those that it carries, and those of these inputs; or why that cannot be
-        done.
+        done. Raises what ends the run.
 
         Called anew at every head: what it wrote for an earlier one is of no use any more.
         """

@@ -18,6 +18,8 @@ class Answer(StrEnum):
     ONLY_NEW_EQUALITY_DELETES = "late"
     NEW_POSITION_DELETES = "new position deletes"
     NEW_DELETES_OF_BOTH_KINDS = "late, with new position deletes"
+    DELETES_TO_RESOLVE = "new deletes, to be resolved to positions"
+    OVERTAKEN = "re-plan: others were always first"
     REPLAN = "re-plan"
     NOT_CARRIED = "re-plan: its deletes are applied"
     VANISHED = "its new files vanished"
@@ -61,6 +63,8 @@ class Verdict:
     reason: str = ""
     missing: frozenset[str] = frozenset()
     """Outputs that are not on storage any more."""
+    useless: frozenset[str] = frozenset()
+    """Outputs that have to be written again because deletes cannot be taken along to them; others can be kept."""
 
 
 def pinned_inputs(files: Sequence[DataFile], deletes: Sequence[DeleteFile]) -> list[InputAtPin]:
@@ -131,15 +135,16 @@ def _judge_deletes(then: InputAtPin, attached: Mapping[tuple[str, int | None], D
     by_key = [d for d in news if d.kind is DeleteKind.EQUALITY]
     by_position = [d for d in news if d.kind is not DeleteKind.EQUALITY]
     changed = f"the deletes that apply to {then.path} changed"
-    if missing or by_position:
-        # Where a delete is missing, as a vector that was replaced by a larger one, positions must say all: then it can
-        # be found out whether every row that was deleted still is. What an equality delete hits nobody knows here.
-        positions_tell = not missing or all(d.kind is not DeleteKind.EQUALITY for d in attached.values())
-        if not (pin.in_history and by_position and positions_tell):
-            return Verdict(answer=Answer.REPLAN, reason=changed)
+    if not news or (by_position and not pin.in_history):
+        return Verdict(answer=Answer.REPLAN, reason=changed)
+    if missing and any(d.kind is DeleteKind.EQUALITY for d in attached.values()):
+        # A delete may be missing because another one replaced it: then the positions of all rows that are deleted now
+        # tell whether every row that was deleted still is. What an equality delete hits nobody knows here.
+        return Verdict(answer=Answer.DELETES_TO_RESOLVE, reason=f"{changed}: some do not apply any more")
     why = _why_not_late(by_key, pin) if by_key else None
     if why is not None:
-        return Verdict(answer=Answer.REPLAN, reason=f"new equality deletes apply to {then.path}, and {why}")
+        reason = f"new equality deletes apply to {then.path}, and {why}"
+        return Verdict(answer=Answer.DELETES_TO_RESOLVE, reason=reason)
     if not by_position:
         reason = f"{len(by_key)} new equality deletes apply to {then.path}"
         return Verdict(answer=Answer.ONLY_NEW_EQUALITY_DELETES, reason=reason)
@@ -152,7 +157,7 @@ def _why_not_late(news: Sequence[DeleteFile], pin: ReadPoint) -> str | None:
     if not pin.in_history:
         return "what was read is not part of the branch's history any more"
     if any(d.sequence_number <= pin.sequence_number for d in news):
-        return "one is older than what was read: the branch was rolled back"
+        return "one is not newer than the snapshot that was planned"
     if not all(pin.columns.issuperset(d.equality_ids) for d in news):
         return "one asks for a column that the new files do not hold"
     return None
@@ -172,6 +177,7 @@ _ORDER = (
     Answer.ONLY_NEW_EQUALITY_DELETES,
     Answer.NEW_POSITION_DELETES,
     Answer.NEW_DELETES_OF_BOTH_KINDS,
+    Answer.DELETES_TO_RESOLVE,
     Answer.REPLAN,
 )
 """From the best on."""

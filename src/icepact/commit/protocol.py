@@ -2,7 +2,8 @@
 
 One commit stands on one pin. Groups that are clean at the head are committed together and strictly. Groups to
 which only equality deletes were added meanwhile are late: their outputs keep the pin's sequence number, so that
-the news apply to them too. Any other group is given up with its reason, and the others go on.
+the news apply to them too. Other new deletes are written anew as deletes of the outputs. Any other group is given up
+with its reason, and the others go on.
 """
 
 import logging
@@ -78,7 +79,9 @@ class _Attempt:
     removed: set[tuple[str, int | None]] = field(default_factory=set)
     """All deletes that go with the commit."""
     carry: set[str] = field(default_factory=set)
-    """Groups whose inputs have new position deletes."""
+    """Groups whose inputs have new deletes that will not reach the outputs."""
+    resolve: set[str] = field(default_factory=set)
+    """Those of them that have equality deletes among these."""
     along: TakenAlong = field(default_factory=TakenAlong)
     """New deletes of their outputs."""
     outputs: Any = None
@@ -164,7 +167,7 @@ class _Committing:
         if self.unanswered and self.remaining:
             raise CommitUnknown(self.why)
         reason = f"not committed in {ATTEMPTS} attempts, the last time because {self.why}"
-        self.given_up |= {g.group_id: Verdict(answer=Answer.REPLAN, reason=reason) for g in self.remaining}
+        self.given_up |= {g.group_id: Verdict(answer=Answer.OVERTAKEN, reason=reason) for g in self.remaining}
         return Committed(landed=self.landed, given_up=self.given_up, delete_files=self.delete_files, moved=self.moved)
 
     def _look_for_ended(self) -> None:
@@ -211,7 +214,12 @@ class _Committing:
     def _take_along(self, attempt: _Attempt) -> dict[str, Verdict]:
         """Make ready the deletes of the outputs. Returns groups for which that cannot be done."""
         attempt.along, fallen = take_along(
-            self.carrier, attempt.view, attempt.groups, changed=attempt.carry, removed=attempt.removed
+            self.carrier,
+            attempt.view,
+            attempt.groups,
+            changed=attempt.carry,
+            resolved=attempt.resolve,
+            removed=attempt.removed,
         )
         if fallen:
             return fallen
@@ -332,7 +340,7 @@ def _judge(table: IcebergTable, batch: CommitBatch, groups: Sequence[ProvenGroup
         raise CommitRefused(f"the head of {table.name} cannot be read: {error_line(error)}") from error
     attempt = _Attempt(view=view)
     clean: list[ProvenGroup] = []
-    late: dict[str, tuple[ProvenGroup, Verdict]] = {}
+    late: list[ProvenGroup] = []
     for group, verdict in judge_groups(view, groups, pin):
         match verdict.answer:
             case Answer.CLEAN:
@@ -341,19 +349,26 @@ def _judge(table: IcebergTable, batch: CommitBatch, groups: Sequence[ProvenGroup
                 attempt.carry.add(group.group_id)
                 clean.append(group)
             case Answer.ONLY_NEW_EQUALITY_DELETES if not group.regroup:
-                late[group.group_id] = group, verdict
+                late.append(group)
             case Answer.NEW_DELETES_OF_BOTH_KINDS if not group.regroup:
                 attempt.carry.add(group.group_id)
-                late[group.group_id] = group, verdict
+                late.append(group)
+            case Answer.DELETES_TO_RESOLVE if not group.regroup:
+                attempt.carry.add(group.group_id)
+                attempt.resolve.add(group.group_id)
+                clean.append(group)
             case _:
                 attempt.given_up[group.group_id] = verdict
     if late:  # before the clean ones, whose inputs are old enough to keep late deletes alive
         attempt.late = True
-        attempt.groups, rest = _safely_late(view, batch.pinned_sequence, [group for group, _ in late.values()])
+        attempt.groups, rest = _safely_late(view, batch.pinned_sequence, late)
         if attempt.groups:
             attempt.waiting = [*rest, *clean]
             return attempt
-        attempt.given_up |= {group_id: verdict for group_id, (_, verdict) in late.items()}
+        alone = {group.group_id for group in late}  # equality deletes that would be dropped with them are resolved
+        attempt.carry |= alone
+        attempt.resolve |= alone
+        clean += late
     attempt.late = False
     attempt.groups = clean
     return attempt

@@ -3,11 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from icepact.commit.batches import Carrier, DeleteDocument, HeadDeletes, ProvenGroup
+from icepact.commit.batches import Carrier, DeleteDocument, ProvenGroup
 from icepact.commit.judge import Answer, DeleteKey, Verdict
 from icepact.iceberg.java.bridge import error_line
 from icepact.iceberg.table.table import HeadView
+from icepact.model.errors import Cancelled, RunLost
 from icepact.model.files import DeleteFile, DeleteKind
+from icepact.model.late_deletes import HeadDeletes, NotCarried
 
 _VECTORS_FROM = 3
 """Format version in which no files of position deletes may be added."""
@@ -82,21 +84,23 @@ def take_along(
     groups: Sequence[ProvenGroup],
     *,
     changed: Collection[str],
+    resolved: Collection[str],
     removed: Collection[DeleteKey],
 ) -> tuple[TakenAlong, dict[str, Verdict]]:
     """Deletes of the outputs of all groups, and why some groups cannot be committed with theirs.
 
     `changed` are groups whose inputs gained position deletes: these are written as deletes of the outputs, together
-    with those that the group carries. `removed` are the deletes that go with the commit.
+    with those that the group carries. Those of them that are `resolved` gained equality deletes that will not reach the
+    outputs: the rows that they hit are deleted by position. `removed` are the deletes that go with the commit.
     """
     documents: dict[str, Sequence[DeleteDocument]] = {}
     fallen: dict[str, Verdict] = {}
     late = 0
     for group in groups:
-        found: Sequence[DeleteDocument] | str = group.deletes
+        found: Sequence[DeleteDocument] | NotCarried = group.deletes
         if group.group_id in changed:
-            found = _carried(carrier, group, view)
-        if isinstance(found, str):
+            found = _carried(carrier, group, _changed(group, view, resolve=group.group_id in resolved))
+        if isinstance(found, NotCarried):
             fallen[group.group_id] = _again(found)
         else:
             documents[group.group_id] = found
@@ -113,29 +117,37 @@ def take_along(
 
 def _not_carried(group: ProvenGroup, why: str) -> Verdict:
     if not group.deletes:
-        return _again(why)
+        return _again(NotCarried(why))
     return Verdict(answer=Answer.NOT_CARRIED, reason=f"its deletes cannot be carried: {why}")
 
 
-def _again(why: str) -> Verdict:
-    return Verdict(answer=Answer.REPLAN, reason=f"new position deletes apply to its inputs, and {why}")
+def _again(why: NotCarried) -> Verdict:
+    reason = f"new deletes apply to its inputs, and {why.reason}"
+    return Verdict(answer=Answer.REPLAN, reason=reason, useless=why.useless)
 
 
-def _carried(carrier: Carrier, group: ProvenGroup, view: HeadView) -> Sequence[DeleteDocument] | str:
+def _carried(
+    carrier: Carrier, group: ProvenGroup, changed: Mapping[str, HeadDeletes]
+) -> Sequence[DeleteDocument] | NotCarried:
     try:
-        return carrier.carry(group.group_id, _changed(group, view))
+        return carrier.carry(group.group_id, changed)
+    except (Cancelled, RunLost):
+        raise
     except Exception as error:
-        return error_line(error)
+        return NotCarried(error_line(error))
 
 
-def _changed(group: ProvenGroup, view: HeadView) -> dict[str, HeadDeletes]:
+def _changed(group: ProvenGroup, view: HeadView, *, resolve: bool) -> dict[str, HeadDeletes]:
     """Inputs of a group to which other deletes apply at the head than when they were read."""
     now = {file.path: [view.deletes[i] for i in file.deletes] for file in view.files}
     changed: dict[str, HeadDeletes] = {}
     for then in group.inputs:
         attached = {delete.key for delete in now[then.path]}
         if attached != then.deletes:
-            changed[then.path] = HeadDeletes(now[then.path], replaced=not then.deletes <= attached)
+            replaced = not then.deletes <= attached
+            known = frozenset[DeleteKey]() if replaced else then.deletes
+            by_key = [d for d in now[then.path] if d.kind is DeleteKind.EQUALITY and d.key not in known]
+            changed[then.path] = HeadDeletes(now[then.path], replaced, by_key if resolve else ())
     return changed
 
 

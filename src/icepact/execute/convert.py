@@ -1,15 +1,19 @@
 """Conversion of deletes as tasks of Spark: the driver's part. Data files are many to a task; the kernel is
 `execute/assemble/convert.py`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from icepact.execute.assemble.errors import NotAssembled
-from icepact.execute.assemble.messages import ConvertContext, ConvertReport, ConvertWork
+from icepact.execute.assemble.messages import ConvertContext, ConvertReport, ConvertWork, InputFile
+from icepact.execute.deletes.bitmaps import decode_positions
 from icepact.execute.rewriters.anti_join import KeyJoiner
 from icepact.execute.rewriters.base import Failed, Refused
 from icepact.execute.rewriters.job import ConvertJob, attempts_of, in_workers, packed
@@ -21,7 +25,7 @@ from icepact.iceberg.table.scan import bounds_of_deletes
 from icepact.iceberg.table.staging import frozen_copy
 from icepact.iceberg.table.table import HeadView, IcebergTable
 from icepact.model.errors import PermanentError
-from icepact.model.files import DeleteFile, DeleteKind
+from icepact.model.files import DeleteFile, DeleteKind, ManifestBounds
 from icepact.model.policy import Policy
 
 _TASKS_PER_CORE = 2
@@ -58,7 +62,19 @@ class DeleteConverter:
     def convert(self, works: Sequence[ConvertWork], view: HeadView) -> list[ConvertReport]:
         """Read and write deletes as they are at a head. Raises PermanentError if nothing may be made of one of them, or
         if this cannot be done here at all."""
-        context = self._context(works, view)
+        return self._reports(works, self._context(works, view.format_version, self._bounds(works, view)))
+
+    def rows_by_key(self, files: Sequence[InputFile], format_version: int) -> dict[str, NDArray[np.int64]]:
+        """Rows of data files that their equality deletes delete, by path; nothing is written. Raises PermanentError if
+        that cannot be found out."""
+        works = [ConvertWork(file=file, only_found=True) for file in files]
+        reports = self._reports(works, self._context(works, format_version, {}))
+        refused = next((report for report in reports if report.refused is not None), None)
+        if refused is not None:
+            raise PermanentError(f"{refused.path}: {refused.refused}")
+        return {report.path: decode_positions(report.by_key) for report in reports if report.by_key is not None}
+
+    def _reports(self, works: Sequence[ConvertWork], context: ConvertContext) -> list[ConvertReport]:
         works, refused = self._joined(works, context)
         shared = self._spark.broadcast(context)
         try:
@@ -72,31 +88,33 @@ class DeleteConverter:
             raise PermanentError(masked(failed))
         return reports
 
-    def _context(self, works: Sequence[ConvertWork], view: HeadView) -> ConvertContext:
+    def _context(
+        self, works: Sequence[ConvertWork], format_version: int, bounds: Mapping[str, ManifestBounds]
+    ) -> ConvertContext:
         table, number = self._table, next(self._jobs)
         facts = replace(facts_for_tasks(table), properties={})  # no row is written
         reason = refusal(facts.io, facts.credentials)
         if reason is not None:
             raise PermanentError(f"deletes of {table.name} cannot be converted: {reason}")
-        deletes = list({delete.key: delete for work in works for delete in work.file.deletes}.values())
+        deletes = _deletes_of(works)
         ship_package(self._spark)
         run_id = f"{self._name}-{number}"
         inline = small_deletes(facts, deletes)
         try:
-            task = task_context(facts, self._policy, run_id, inline, format_version=view.format_version)
+            task = task_context(facts, self._policy, run_id, inline, format_version=format_version)
         except NotAssembled as error:
             raise PermanentError(f"deletes of {table.name} cannot be converted: {error}") from None
         locations = frozen_copy(table, self._name.partition("/")[0], {}).locationProvider()
         return ConvertContext(
             task=task,
-            bounds=self._bounds(deletes, view),
-            vectors=view.format_version >= _VECTORS_FROM,
+            bounds=bounds,
+            vectors=format_version >= _VECTORS_FROM,
             output=str(locations.newDataLocation(run_id.replace("/", "-"))),
         )
 
-    def _bounds(self, deletes: Sequence[DeleteFile], view: HeadView) -> Any:
+    def _bounds(self, works: Sequence[ConvertWork], view: HeadView) -> Mapping[str, ManifestBounds]:
         table = self._table
-        paths = {delete.path for delete in deletes if delete.kind is not DeleteKind.DV}
+        paths = {delete.path for delete in _deletes_of(works) if delete.kind is not DeleteKind.DV}
         return bounds_of_deletes(table.java, table.table, table.table.snapshot(view.snapshot_id), paths)
 
     def _joined(
@@ -157,3 +175,8 @@ class DeleteConverter:
                 if module is None:
                     raise
                 raise PermanentError(f"the executors' Python lacks {module}") from None
+
+
+def _deletes_of(works: Sequence[ConvertWork]) -> list[DeleteFile]:
+    """All deletes, each once."""
+    return list({delete.key: delete for work in works for delete in work.file.deletes}.values())

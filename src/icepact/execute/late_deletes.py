@@ -1,13 +1,15 @@
 """Deletes that reached inputs while they were rewritten, written anew as deletes of the outputs: together with those
 that a group carries by plan, since a data file has one vector at most.
 
-The row maps of the units say where each row is now; no row is read. What cannot be told for certain is not taken along:
-the group is planned again then. Where a method makes no map, ids of rows do not tell instead: an updated row has the id
-of the one that it replaced, and that one is deleted by position.
+The row maps of the units say where each row is now. No row is read, but for the keys where equality deletes are among
+them that will not reach the outputs. What cannot be told for certain is not taken along: the unit is done again then.
+Where a method makes no map, ids of rows do not tell instead: an updated row has the id of the one that it replaced, and
+that one is deleted by position.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from itertools import count
@@ -17,19 +19,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icepact.execute.assemble.carried import rows_in_outputs, rows_of_input
+from icepact.execute.assemble.messages import InputFile
 from icepact.execute.assemble.new_deletes import VECTORS_FROM, new_file, write_deletes
 from icepact.execute.assemble.row_map import ranges_by_input
 from icepact.execute.assemble.task import fetch
 from icepact.execute.deletes.bitmaps import decode_positions
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.rewriters.base import UnitResult
+from icepact.execute.rewriters.writing import input_file
 from icepact.execute.storage.base import Storage
 from icepact.execute.storage.open import refusal, storage_for
 from icepact.execute.units import unit_ids
 from icepact.iceberg.table.staging import FileDocument, Staging, has_plain_partition
 from icepact.iceberg.table.write_context import write_context
-from icepact.model.errors import IcepactError
+from icepact.model.errors import Cancelled, IcepactError, RunLost
 from icepact.model.files import DeleteFile, DeleteKind
+from icepact.model.late_deletes import HeadDeletes, NotCarried
 from icepact.model.plan import Plan, RewriteFiles, Unit
 from icepact.model.row_map import RowMap, RowRange
 
@@ -37,19 +42,29 @@ MOST_BYTES, MOST_ROWS = 128 * 1024**2, 20_000_000
 """Of deletes that are read for one group: with more, the group is planned again, and its tasks read them."""
 _AT_ONCE = 8
 """Inputs whose deletes are read at the same time."""
-_Changed: TypeAlias = Mapping[str, tuple[Sequence[DeleteFile], bool]]
-"""By the path of an input: the deletes that apply to it now, and whether some that did do not any more."""
+FindByKey: TypeAlias = Callable[[Sequence[InputFile]], Mapping[str, NDArray[np.int64]]]
+"""Finds the rows of data files that their equality deletes delete: positions, ascending, by path."""
+_Changed: TypeAlias = Mapping[str, HeadDeletes]
+"""By the path of an input."""
 
 
 class _NotCarried(Exception):
     """Why deletes cannot be taken along."""
+
+    useless: Collection[str] = ()
+    """Outputs that the reason is about; empty if it is about the group."""
 
 
 class LateDeletes:
     """Takes deletes along for the groups of one round of a run."""
 
     def __init__(
-        self, staging: Staging, plan: Plan, results: Mapping[str, UnitResult], on_file: Callable[[str], None]
+        self,
+        staging: Staging,
+        plan: Plan,
+        results: Mapping[str, UnitResult],
+        on_file: Callable[[str], None],
+        find_by_key: FindByKey,
     ) -> None:
         """`on_file` hears the path of each new file before there is one."""
         self._staging = staging
@@ -57,21 +72,25 @@ class LateDeletes:
         self._steps = {step.group_id: step for step in plan.rewrites}
         self._results = results
         self._on_file = on_file
+        self._find_by_key = find_by_key
         self._numbers = count()
 
-    def carry(self, group_id: str, changed: _Changed) -> Sequence[FileDocument] | str:
+    def carry(self, group_id: str, changed: _Changed) -> Sequence[FileDocument] | NotCarried:
         """All deletes of the group's outputs: those that it carries, and those of these inputs, written anew; or why
         that cannot be done."""
         step = self._steps[group_id]
         try:
             storage = self._storage()
             _check_size(changed)
-            found, kept = self._located(step, changed, _positions(changed, storage), storage)
+            self._check_maps(step, changed)
+            found, kept = self._located(step, changed, self._positions(step, changed, storage), storage)
             return [*kept, *self._written(step, found, storage)]
         except _NotCarried as error:
-            return str(error)
+            return NotCarried(str(error), frozenset(error.useless))
+        except (Cancelled, RunLost):
+            raise
         except (IcepactError, ValueError) as error:
-            return f"they cannot be taken along: {error}"
+            return NotCarried(f"they cannot be taken along: {error}")
 
     def copy(self, delete: DeleteFile, group_id: str) -> str:
         """Copy a delete file as it is to the files of a group; returns the path."""
@@ -93,6 +112,35 @@ class LateDeletes:
             raise _NotCarried(reason)
         return storage_for(facts.io, facts.credentials)
 
+    def _positions(self, step: RewriteFiles, changed: _Changed, storage: Storage) -> dict[str, NDArray[np.int64]]:
+        """Rows that are deleted now and not by deletes that reach the outputs, too, by input."""
+        cache = DeleteCache(partial(fetch, storage))
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="icepact-deletes") as pool:
+            found = pool.map(lambda path: cache.positions(changed[path].deletes, path), changed)
+            positions = dict(zip(changed, found, strict=True))
+        asked = [
+            replace(input_file(file._replace(deletes=()), ()), deletes=tuple(changed[file.path].by_key))
+            for unit in step.units
+            for file in unit.files
+            if file.path in changed and changed[file.path].by_key
+        ]
+        by_key = self._find_by_key(asked) if asked else {}
+        return positions | {path: np.union1d(positions[path], rows) for path, rows in by_key.items()}
+
+    def _check_maps(self, step: RewriteFiles, changed: _Changed) -> None:
+        """Refuse before anything is read if it is not known of some units where their rows are now."""
+        useless: set[str] = set()
+        reason = ""
+        for unit_id, unit in zip(unit_ids(step), step.units, strict=True):
+            if any(file.path in changed for file in unit.files):
+                try:
+                    self._map_of(self._results[unit_id], unit)
+                except _NotCarried as error:
+                    reason = str(error)
+                    useless |= {file.path for file in self._results[unit_id].files}
+        if reason:
+            raise _about(useless, reason)
+
     def _located(
         self, step: RewriteFiles, changed: _Changed, deleted: Mapping[str, NDArray[np.int64]], storage: Storage
     ) -> tuple[dict[str, NDArray[np.int64]], list[FileDocument]]:
@@ -105,12 +153,14 @@ class LateDeletes:
             if not numbers:
                 kept += result.deletes
                 continue
+            outputs = [file.path for file in result.files]
             row_map, own = self._map_of(result, unit), _carried(result, storage)
             ranges = ranges_by_input(row_map)
             for number, path in numbers.items():
-                if changed[path][1]:
-                    _check_still_deleted(path, row_map, number, ranges.get(number, ()), own, deleted[path])
-            outputs = [file.path for file in result.files]
+                if changed[path].replaced and not _still_deleted(
+                    row_map, number, ranges.get(number, ()), own, deleted[path]
+                ):
+                    raise _about(outputs, f"rows of {path} that were deleted are not any more")
             more = rows_in_outputs(row_map, {n: deleted[path] for n, path in numbers.items()}, outputs)
             known = {outputs[number]: positions for number, positions in own.items()}
             whole = {path: np.union1d(positions, known.get(path, positions)) for path, positions in more.items()}
@@ -185,32 +235,28 @@ def _described(document: FileDocument) -> DeleteFile:
     )
 
 
-def _check_still_deleted(
-    path: str,
+def _still_deleted(
     row_map: RowMap,
     number: int,
     ranges: Sequence[RowRange],
     own: Mapping[int, NDArray[np.int64]],
     deleted: NDArray[np.int64],
-) -> None:
-    """Refuse if rows of an input that were deleted when it was read are not any more."""
+) -> bool:
+    """Whether all rows of an input that were deleted when it was read are among these."""
     if number in row_map.dropped:
         then = decode_positions(row_map.dropped[number])
     else:
         then = rows_of_input(row_map, number, ranges, own)
-    if not np.isin(then, deleted, assume_unique=True).all():
-        raise _NotCarried(f"rows of {path} that were deleted are not any more")
+    return bool(np.isin(then, deleted, assume_unique=True).all())
+
+
+def _about(useless: Collection[str], reason: str) -> _NotCarried:
+    error = _NotCarried(reason)
+    error.useless = useless
+    return error
 
 
 def _check_size(changed: _Changed) -> None:
-    deletes = {delete.key: delete for some, _ in changed.values() for delete in some}.values()
+    deletes = {delete.key: delete for one in changed.values() for delete in one.deletes}.values()
     if sum(d.size for d in deletes) > MOST_BYTES or sum(d.records for d in deletes) > MOST_ROWS:
         raise _NotCarried(f"they have more than {MOST_BYTES >> 20} MiB, or {MOST_ROWS:,} rows")
-
-
-def _positions(changed: _Changed, storage: Storage) -> dict[str, NDArray[np.int64]]:
-    """Rows that are deleted by position now, by input; several deletes are read at the same time."""
-    cache = DeleteCache(partial(fetch, storage))
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="icepact-deletes") as pool:
-        found = pool.map(lambda path: cache.positions(changed[path][0], path), changed)
-        return dict(zip(changed, found, strict=True))

@@ -1,6 +1,5 @@
 """A run under way: rounds of executing, proving and committing, until every group is in the table or given up."""
 
-import hashlib
 import json
 import logging
 import math
@@ -9,16 +8,21 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
 
 from icepact.commit.batches import CommitBatch, ProvenGroup
-from icepact.commit.judge import Answer, DeleteKey, Verdict, moved_on, pinned_inputs, with_moved
+from icepact.commit.judge import Answer, DeleteKey, Verdict, moved_on, with_moved
 from icepact.commit.proof import prove
 from icepact.commit.protocol import commit
 from icepact.commit.reconcile import rolled_back
 from icepact.commit.waiting import Waited, longest_wait, wait_for_others
 from icepact.economics.run_budget import RunBudget
+from icepact.execute.assemble.messages import InputFile
 from icepact.execute.checkpoint import NOTHING_WRITTEN, to_document
+from icepact.execute.convert import DeleteConverter
 from icepact.execute.late_deletes import LateDeletes
 from icepact.execute.rewriters.base import UnitResult
 from icepact.execute.units import (
@@ -36,13 +40,13 @@ from icepact.execute.units import (
 from icepact.iceberg.java.bridge import JavaError, error_line, retry_reads
 from icepact.iceberg.table.row_checksum import compare_rows
 from icepact.iceberg.table.staging import Staging
-from icepact.iceberg.table.table import HeadView, IcebergTable
+from icepact.iceberg.table.table import IcebergTable
 from icepact.maintain.failures import stop_the_table
-from icepact.maintain.losses import changed_by_loss, left_of, lost_inputs, superseded
+from icepact.maintain.losses import lost_inputs
+from icepact.maintain.rebase import ReadInputs, Rebased, how_it_is_read, rebase
 from icepact.model.errors import IcepactError, ProofFailed, RunLost
-from icepact.model.files import DataFile, signature
 from icepact.model.outcome import ChoreResult, Outcome, StepCost
-from icepact.model.plan import Plan, RewriteFiles, Unit
+from icepact.model.plan import Plan, RewriteFiles
 from icepact.model.policy import CommitWhen, Proofs
 from icepact.model.progress import Progress, UnitDone
 from icepact.model.rewrite import Written
@@ -61,14 +65,25 @@ COMMITTED_AFTER = 6 * 3600.0
 """Seconds after which a group does not wait for others any more: removals of orphans take files that are days old."""
 _AGAIN = (
     Answer.SUPERSEDED,
+    Answer.OVERTAKEN,
     Answer.REPLAN,
     Answer.NOT_CARRIED,
     Answer.ONLY_NEW_EQUALITY_DELETES,
     Answer.NEW_POSITION_DELETES,
     Answer.NEW_DELETES_OF_BOTH_KINDS,
+    Answer.DELETES_TO_RESOLVE,
     Answer.VANISHED,
 )
+_NOT_FOR_ITS_DELETES = (Answer.SUPERSEDED, Answer.OVERTAKEN, Answer.VANISHED)
+"""Answers after which deletes that reached inputs meanwhile may still be taken along."""
 _log = logging.getLogger("icepact")
+
+
+class Recalled(NamedTuple):
+    """A unit that an earlier process has finished, and what it has read."""
+
+    result: UnitResult
+    read: ReadInputs
 
 
 @dataclass(slots=True)
@@ -201,8 +216,10 @@ class Work:
         """Field ids that the outputs of all rounds hold."""
         self._interpretations: set[str] = set()
         """How inputs of this round, or of earlier ones that are kept, may have been read."""
+        self._read_before: dict[str, ReadInputs] = {}
+        """Finished units that were read before the pin of this round, with other deletes."""
 
-    def carry_out(self, plan: Plan, recall: Callable[[Staging], Mapping[str, UnitResult]] | None = None) -> None:
+    def carry_out(self, plan: Plan, recall: Callable[[Staging], Mapping[str, Recalled]] | None = None) -> None:
         """Execute, prove and commit; groups that the table moved on under are planned again at the new head."""
         for number in range(ROUNDS):
             self._round = number
@@ -210,7 +227,7 @@ class Work:
             if not plan.rewrites:
                 return
             assert plan.snapshot_id is not None  # a table without a snapshot has no files to plan
-            self._plan, self._reads = plan, what_is_read(plan, self._table)
+            self._plan, self._reads = plan, how_it_is_read(plan, self._table)
             self._steps = {step.group_id: step for step in plan.rewrites}
             self._staging = retry_reads(Staging)(
                 self._table,
@@ -224,9 +241,10 @@ class Work:
             self._progress.step("staged")
             self._note_schema()
             if recall is not None and number == 0:
-                recalled = recall(self._staging)
-                self._run.results |= recalled
-                self._finished |= dict.fromkeys(recalled, datetime.now(UTC))
+                for unit_id, (result, read) in recall(self._staging).items():
+                    self._run.results[unit_id] = result
+                    self._read_before[unit_id] = read
+                    self._finished[unit_id] = datetime.now(UTC)
             self._execute(plan)
             self._progress.step("executed")
             if self._ready:
@@ -237,18 +255,19 @@ class Work:
             view = self._table.view(
                 plan.branch, [f.path for s in plan.rewrites if s.group_id in again for f in s.files]
             )
-            refused = {g for g in again if self._run.given_up[g].answer is Answer.NOT_CARRIED}
-            planned = rebase(plan, again, view, applied=refused)
-            self.adopt(planned)
+            why = {g: self._run.given_up[g] for g in again}
+            refused = {g for g, verdict in why.items() if verdict.answer is Answer.NOT_CARRIED}
+            planned = rebase(plan, again, view, applied=refused, read=self._read_before)
+            lost = self._units_of({path for v in why.values() for path in v.missing | v.useless})
+            if self._interpretations != {view.interpretation}:  # what was read may mean something else now
+                lost |= {unit_id for step in planned.plan.rewrites for unit_id in unit_ids(step)}
+                self._interpretations.clear()
+            of_use = {g for g, v in why.items() if v.useless or v.answer in _NOT_FOR_ITS_DELETES}
+            self.adopt(planned, groups=of_use, lost=lost)
             if not planned.plan.rewrites:
                 return
-            again_ids = {step.group_id for step in planned.plan.rewrites}
-            missing = {path for g in again_ids for path in self._run.given_up.pop(g).missing}
-            changed = self._units_of(missing)
-            if self._interpretations != {view.interpretation}:  # what was read may mean something else now
-                changed |= {unit_id for step in planned.plan.rewrites for unit_id in unit_ids(step)}
-                self._interpretations.clear()
-            self._run.forget(changed)
+            for step in planned.plan.rewrites:
+                del self._run.given_up[step.group_id]
             plan = planned.plan
 
     def _with_a_pin(self, plan: Plan) -> Plan:
@@ -257,15 +276,27 @@ class Work:
         if self._table.has_snapshot(plan.snapshot_id):
             return plan
         view = self._table.view(plan.branch, [f.path for step in plan.rewrites for f in step.files])
-        planned = rebase(plan, {step.group_id for step in plan.rewrites}, view)
-        self.adopt(planned)
+        groups = {step.group_id for step in plan.rewrites}
+        planned = rebase(plan, groups, view, read=self._read_before)
+        self.adopt(planned, groups=groups)
         return planned.plan
 
-    def adopt(self, planned: "Rebased") -> None:
-        """Go on with groups as they are at a newer head."""
+    def adopt(self, planned: Rebased, *, groups: Collection[str], lost: Collection[str] = ()) -> None:
+        """Go on with groups as they are at a newer head. Finished units that are of use there are kept, but for those
+        that are `lost`; those with other deletes only of `groups`."""
         self._run.given_up |= planned.given_up
-        self._run.forget(planned.changed)
-        self._run.rebased |= {step.group_id: step for step in planned.plan.rewrites}
+        steps = {step.group_id: step for step in planned.plan.rewrites}
+        self._run.rebased |= steps
+        useless = {*planned.changed, *planned.fallen, *lost}
+        for unit_id, read in planned.overtaken.items():
+            result, group_id = self._run.results.get(unit_id), group_of(unit_id)
+            if result is None or group_id not in groups or not may_be_kept(planned.plan, steps[group_id], result):
+                useless.add(unit_id)
+            else:
+                self._read_before[unit_id] = read
+        self._run.forget(useless)
+        for unit_id in useless & self._read_before.keys():
+            del self._read_before[unit_id]
         if planned.fallen:  # nobody may take what was written for them for files of their groups
             self._record(dict.fromkeys(planned.fallen))
 
@@ -342,7 +373,7 @@ class Work:
         try:
             at = self._store.now().isoformat()
             documents = {
-                unit_id: {**to_document(result), "read": self._reads[unit_id], "at": at} if result else NOTHING_WRITTEN
+                unit_id: self._document(unit_id, result, at) if result else NOTHING_WRITTEN
                 for unit_id, result in units.items()
             }
             checkpoints = [Checkpoint(unit_id=name, document=document) for name, document in documents.items()]
@@ -351,6 +382,15 @@ class Work:
             raise
         except IcepactError as error:  # worth a warning, not the work
             _log.warning("units of run %s could not be recorded: %s", self._run.run_id, error)
+
+    def _document(self, unit_id: str, result: UnitResult, at: str) -> dict[str, Any]:
+        how, inputs = self._reads[unit_id], self._read(unit_id).to_text()
+        return {**to_document(result), "read": how, "inputs": inputs, "at": at}
+
+    def _read(self, unit_id: str) -> ReadInputs:
+        """What a unit of this round has read."""
+        unit = unit_of(self._steps[group_of(unit_id)], unit_id)
+        return self._read_before.get(unit_id) or ReadInputs(unit.files, self._plan.deletes)
 
     def _prove(self, written: Written) -> bool:
         """Prove a group; false if it is given up."""
@@ -374,9 +414,10 @@ class Work:
 
     def _proven(self, step: RewriteFiles, written: Written) -> ProvenGroup:
         rows_in, rows_out = sum(f.rows for f in step.files), sum(f.rows for f in written.files)
+        read = ReadInputs.together(map(self._read, unit_ids(step)))
         compared, row_sum = 0, None
         if self._plan.policy.verify is not Proofs.OFF:
-            compared = prove(written, step.files, self._plan.deletes, self._schema)
+            compared = prove(written, read.files, read.deletes, self._schema)
         results = [self._run.results[unit_id] for unit_id in unit_ids(step)]
         documents = [d for result in results for d in result.documents]
         deletes = [d for result in results for d in result.deletes]
@@ -386,7 +427,7 @@ class Work:
             )
         return ProvenGroup(
             group_id=step.group_id,
-            inputs=with_moved(pinned_inputs(step.files, self._plan.deletes), self._run.moved),
+            inputs=with_moved(read.at_pin, self._run.moved),
             outputs=documents,
             deletes=deletes,
             regroup=step.regroup,
@@ -413,13 +454,25 @@ class Work:
         if not groups:
             return
         self._batches += 1
-        carrier = LateDeletes(self._staging, self._plan, self._run.results, self._run.carried.add)
+        carrier = LateDeletes(
+            self._staging, self._plan, self._run.results, self._run.carried.add, find_by_key=self._rows_by_key
+        )
         committed = commit(self._table, self._staging, self._batch(), groups, self, carrier)
         self._run.given_up |= committed.given_up
         self._run.delete_files |= committed.delete_files
         self._run.moved = moved_on(self._run.moved, committed.moved)
         for group in committed.groups & self._run.given_up.keys():  # it had landed already
             del self._run.given_up[group]
+
+    def _rows_by_key(self, files: Sequence[InputFile]) -> Mapping[str, NDArray[np.int64]]:
+        """Rows of inputs that equality deletes delete."""
+        name = f"{self._run.run_id}/keys-{self._run.claim.epoch}"
+        converter = DeleteConverter(self._table, self._plan.policy, name, self._watch.check)
+        try:
+            return converter.rows_by_key(files, self._plan.format_version)
+        finally:
+            converter.close()
+            self._run.clean = self._run.clean and converter.clean
 
     def _young(self, groups: Sequence[ProvenGroup]) -> list[ProvenGroup]:
         """Groups whose files nobody can take for orphans yet; a process may have stood still for days. The others are
@@ -529,72 +582,7 @@ class Work:
             _log.warning("the state of run %s could not be recorded: %s", run.run_id, error)
 
 
-def what_is_read(plan: Plan, table: IcebergTable) -> dict[str, str]:
-    """Of every unit, the files and what applies to them at the plan's pin, the columns that are written and how they
-    are found, as one word: another one if any of it changes. A unit is good for another pin only if that reads the
-    same."""
-    how = table.interpretation
-    return {
-        unit_id: f"{plan.format_version}-{how}-{signature(unit.files, plan.deletes)}-{_numbers(unit)}"
-        + ("-carried" if step.carries else "")
-        for step in plan.rewrites
-        for unit_id, unit in zip(unit_ids(step), step.units, strict=True)
-    }
-
-
-def _numbers(unit: Unit) -> str:
-    """Sequence numbers and row ids of a unit's files: rows inherit them."""
-    numbers = json.dumps([(file.path, file.sequence_number, file.first_row_id) for file in unit.files])
-    return hashlib.sha256(numbers.encode()).hexdigest()[:16]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rebased:
-    """A plan at a newer head, with the groups that still fit it."""
-
-    plan: Plan
-    changed: frozenset[str]
-    """Units whose inputs gained or lost a delete, or are not all there: what was written for them is of no use."""
-    fallen: frozenset[str]
-    """Names that no unit has any more, of groups that go on."""
-    given_up: Mapping[str, Verdict]
-
-
-def rebase(plan: Plan, group_ids: Collection[str], view: HeadView, *, applied: Collection[str] = ()) -> Rebased:
-    """The same files, as they are at a newer head, without those that are gone; groups of which nothing is left that
-    would be worth the work are superseded. Deletes of groups that are `applied` are not carried any more."""
-    live: dict[str, DataFile] = {file.path: file for file in view.files}
-    steps: list[RewriteFiles] = []
-    changed: set[str] = set()
-    fallen: set[str] = set()
-    given_up: dict[str, Verdict] = {}
-    for step in plan.rewrites:
-        if step.group_id not in group_ids:
-            continue
-        gone = [f.path for f in step.files if f.path not in live]
-        if gone:
-            changed.update(changed_by_loss(step, live))
-            units = tuple(left for unit in step.units if (left := left_of(step, unit, live)) is not None)
-            if not units:
-                given_up[step.group_id] = superseded(gone)
-                continue
-            before_loss, step = step, replace(step, units=units)
-            fallen |= {*unit_ids(before_loss)} - {*unit_ids(step)}
-        units = tuple(replace(unit, files=tuple(live[f.path] for f in unit.files)) for unit in step.units)
-        apply = step.carries and step.group_id in applied
-        if apply:
-            step = replace(step, carries=False, deletes_reason="they could not be carried")
-        steps.append(replace(step, units=units))
-        for unit_id, before, now in zip(unit_ids(step), step.units, units, strict=True):
-            then = pinned_inputs(before.files, plan.deletes)
-            if apply or plan.format_version != view.format_version or then != pinned_inputs(now.files, view.deletes):
-                changed.add(unit_id)
-    again = replace(
-        plan,
-        snapshot_id=view.snapshot_id,
-        sequence_number=view.sequence_number,
-        format_version=view.format_version,
-        steps=tuple(steps),
-        deletes=view.deletes,
-    )
-    return Rebased(plan=again, changed=frozenset(changed), fallen=frozenset(fallen), given_up=given_up)
+def may_be_kept(plan: Plan, step: RewriteFiles, result: UnitResult) -> bool:
+    """Whether a unit to whose inputs other deletes apply than when it read them can be of use: if it is known where its
+    rows are, and nobody wants its rows compared with those of the pin."""
+    return result.row_map is not None and not step.regroup and plan.policy.verify is not Proofs.FULL

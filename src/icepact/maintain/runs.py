@@ -16,8 +16,8 @@ from icepact.commit.post_commit import check_after
 from icepact.commit.protocol import delete_leftovers
 from icepact.commit.reconcile import EXPIRED, Fate, cannot_land, reconcile
 from icepact.execute.checkpoint import outputs_by_group, recall, written_of
-from icepact.execute.rewriters.base import UnitResult
 from icepact.execute.rewriters.job import start_workers
+from icepact.execute.units import group_of, unit_of
 from icepact.iceberg.commit.run_files import delete_files, delete_run_files, missing_files, referenced, run_folder
 from icepact.iceberg.disk import folders_of, full_disk_remedy
 from icepact.iceberg.java.bridge import describe_error, error_line, to_icepact_error
@@ -30,7 +30,8 @@ from icepact.maintain.first_run import is_first, runs_now
 from icepact.maintain.inspect import SET_ASIDE_AFTER
 from icepact.maintain.interrupts import UnderWay, stopped_in_order
 from icepact.maintain.outcomes import outcome_of, what_became_of
-from icepact.maintain.rounds import RECALLED_FOR, Run, Work, rebase, what_is_read
+from icepact.maintain.rebase import ReadInputs, how_it_is_read, rebase
+from icepact.maintain.rounds import RECALLED_FOR, Recalled, Run, Work, may_be_kept
 from icepact.maintain.steps import carry_out_chores, keep_statistics
 from icepact.model.delete_files import ConvertDeletes
 from icepact.model.errors import (
@@ -284,7 +285,8 @@ def fates_of(
 def _carry_on(
     table: IcebergTable, run: Run, store: RecordStore, work: Work, *, not_again: Collection[str] = ()
 ) -> None:
-    """Compare all groups with the head first: what changed since is planned again, what is gone is given up.
+    """Compare all groups with the head first: what changed since is planned again, what is gone is given up. Finished
+    units are kept, also if other deletes apply to their inputs by now: these are taken along.
 
     Files of the groups in `not_again` are part of a snapshot that was taken back: they get new ones, because that
     snapshot's expiry may delete the old.
@@ -297,20 +299,26 @@ def _carry_on(
         return
     view = table.view(plan.branch, [f.path for s in plan.rewrites if s.group_id in groups for f in s.files])
     again = rebase(plan, groups, view)
-    work.adopt(again)
+    work.adopt(again, groups=groups)
     if not again.plan.steps:
         return
 
-    def finished(staging: Staging) -> Mapping[str, UnitResult]:
+    def finished(staging: Staging) -> Mapping[str, Recalled]:
         found = {}
-        steps = tuple(step for step in again.plan.rewrites if step.group_id not in not_again)
-        reads = what_is_read(replace(again.plan, steps=steps), table)
+        steps = {step.group_id: step for step in again.plan.rewrites if step.group_id not in not_again}
+        reads = how_it_is_read(replace(again.plan, steps=tuple(steps.values())), table)
         oldest = (store.now() - RECALLED_FOR).isoformat()
         for unit_id, document in checkpoints.items():
-            if unit_id in reads and document.get("read") == reads[unit_id] and document.get("at", "") > oldest:
-                result = recall(document, staging)
-                if result is not None:
-                    found[unit_id] = result
+            if unit_id not in reads or document.get("read") != reads[unit_id] or document.get("at", "") <= oldest:
+                continue
+            step = steps[group_of(unit_id)]
+            now = ReadInputs(unit_of(step, unit_id).files, again.plan.deletes)
+            read = ReadInputs.of_text(document.get("inputs", ""), now)
+            result = recall(document, staging)
+            if read is None or result is None:
+                continue
+            if read.at_pin == now.at_pin or may_be_kept(again.plan, step, result):
+                found[unit_id] = Recalled(result, read)
         return found
 
     work.carry_out(again.plan, finished)

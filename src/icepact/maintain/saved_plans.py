@@ -10,7 +10,7 @@ from icepact.iceberg.table.table import HeadView, IcebergTable
 from icepact.maintain.context import Context
 from icepact.maintain.inspect import rates_of, read_stats, set_aside
 from icepact.maintain.limits import limits_of
-from icepact.maintain.rounds import rebase
+from icepact.maintain.rebase import rebase
 from icepact.maintain.runs import apply
 from icepact.model.errors import BadInput, TableNotFound
 from icepact.model.files import DataFile, signature

@@ -88,9 +88,11 @@ def ask(inputs: list[InputAtPin], head: Head, pin: ReadPoint = PIN) -> Verdict:
         pytest.param(pinned(lineage=0), at_head(lineage=0), Answer.CLEAN, id="the same lineage"),
         pytest.param(pinned(lineage=0), at_head(lineage=70), Answer.REPLAN, id="other row ids"),
         pytest.param(pinned(), numbered(5), Answer.REPLAN, id="rolled back and picked again"),
-        pytest.param(pinned(), at_head(DROPPED_EQ), Answer.REPLAN, id="a key that the outputs do not hold"),
-        pytest.param(pinned(), at_head(LATER_EQ, DROPPED_EQ), Answer.REPLAN, id="one of two keys is not held"),
-        pytest.param(pinned(), at_head(OLD_EQ), Answer.REPLAN, id="an equality delete that is no news"),
+        pytest.param(pinned(), at_head(DROPPED_EQ), Answer.DELETES_TO_RESOLVE, id="a key that the outputs do not hold"),
+        pytest.param(
+            pinned(), at_head(LATER_EQ, DROPPED_EQ), Answer.DELETES_TO_RESOLVE, id="one of two keys is not held"
+        ),
+        pytest.param(pinned(), at_head(OLD_EQ), Answer.DELETES_TO_RESOLVE, id="an equality delete that is no news"),
         pytest.param(pinned(), at_head(LATER_EQ), Answer.ONLY_NEW_EQUALITY_DELETES, id="a new equality delete"),
         pytest.param(pinned(POS), at_head(POS, EQ, LATER_EQ), Answer.ONLY_NEW_EQUALITY_DELETES, id="several of them"),
         pytest.param(pinned(), at_head(POS), Answer.NEW_POSITION_DELETES, id="a new position delete"),
@@ -98,18 +100,26 @@ def ask(inputs: list[InputAtPin], head: Head, pin: ReadPoint = PIN) -> Verdict:
         pytest.param(
             pinned(EQ), at_head(EQ, POS, LATER_EQ), Answer.NEW_DELETES_OF_BOTH_KINDS, id="equality and position"
         ),
-        pytest.param(pinned(), at_head(POS, OLD_EQ), Answer.REPLAN, id="position, and equality that is no news"),
-        pytest.param(pinned(), at_head(DV, DROPPED_EQ), Answer.REPLAN, id="a vector, and a key that is not held"),
+        pytest.param(
+            pinned(), at_head(POS, OLD_EQ), Answer.DELETES_TO_RESOLVE, id="position, and equality that is no news"
+        ),
+        pytest.param(
+            pinned(), at_head(DV, DROPPED_EQ), Answer.DELETES_TO_RESOLVE, id="a vector, and a key that is not held"
+        ),
         pytest.param(
             pinned(DV), at_head(MOVED_DV), Answer.NEW_POSITION_DELETES, id="another vector in the same Puffin file"
         ),
         pytest.param(pinned(EQ), at_head(POS), Answer.NEW_POSITION_DELETES, id="equality converted to position"),
         pytest.param(pinned(POS), at_head(DV), Answer.NEW_POSITION_DELETES, id="position converted to a vector"),
-        pytest.param(pinned(EQ), at_head(LATER_EQ), Answer.REPLAN, id="equality replaced by equality"),
+        pytest.param(pinned(EQ), at_head(LATER_EQ), Answer.DELETES_TO_RESOLVE, id="equality replaced by equality"),
         pytest.param(pinned(EQ), at_head(EQ, POS), Answer.NEW_POSITION_DELETES, id="position beside equality"),
-        pytest.param(pinned(EQ, DV), at_head(EQ, MOVED_DV), Answer.REPLAN, id="a vector replaced beside equality"),
+        pytest.param(
+            pinned(EQ, DV), at_head(EQ, MOVED_DV), Answer.DELETES_TO_RESOLVE, id="a vector replaced beside equality"
+        ),
         pytest.param(pinned(EQ, POS), at_head(POS), Answer.REPLAN, id="an equality delete is gone"),
-        pytest.param(pinned(DV), at_head(MOVED_DV, LATER_EQ), Answer.REPLAN, id="a vector replaced, and equality"),
+        pytest.param(
+            pinned(DV), at_head(MOVED_DV, LATER_EQ), Answer.DELETES_TO_RESOLVE, id="a vector replaced, and equality"
+        ),
         pytest.param(pinned(POS), at_head(), Answer.REPLAN, id="a delete is gone"),
         pytest.param(pinned(), at_head(lineage=0), Answer.REPLAN, id="row ids were given"),
         pytest.param(pinned(lineage=0), at_head(), Answer.REPLAN, id="row ids were taken"),
@@ -186,14 +196,22 @@ def test_a_pinned_input_does_not_depend_on_list_positions() -> None:
     ("pin", "reason"),
     [
         (replace(PIN, in_history=False), "not part of the branch's history"),
-        (replace(PIN, sequence_number=5), "older than what was read"),
+        (replace(PIN, sequence_number=5), "not newer than the snapshot that was planned"),
         (replace(PIN, columns=frozenset({2})), "a column that the new files do not hold"),
     ],
 )
 def test_what_is_not_late(pin: ReadPoint, reason: str) -> None:
     assert ask(pinned(), at_head(LATER_EQ)).answer is Answer.ONLY_NEW_EQUALITY_DELETES
     verdict = ask(pinned(), at_head(LATER_EQ), pin)
-    assert (verdict.answer, reason in verdict.reason) == (Answer.REPLAN, True)
+    assert (verdict.answer, reason in verdict.reason) == (Answer.DELETES_TO_RESOLVE, True)
+
+
+def test_what_is_not_late_of_one_input_decides_for_all() -> None:
+    """Another one has a new position delete, and a third a new equality delete that could wait."""
+    live = [LATER_EQ, POS, DROPPED_EQ]
+    files = [data_file(name, 10, deletes=(index,)) for index, name in enumerate("abc")]
+    then = pinned_inputs([file._replace(deletes=()) for file in files], [])
+    assert ask(then, Head(files, live)).answer is Answer.DELETES_TO_RESOLVE
 
 
 @given(

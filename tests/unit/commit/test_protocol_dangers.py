@@ -13,7 +13,7 @@ from icepact.commit.batches import ProvenGroup
 from icepact.commit.judge import Answer, InputAtPin, ReadPoint, Verdict
 from icepact.iceberg.commit import replace
 from icepact.iceberg.table.table import HeadView
-from icepact.maintain import cleanup, rounds, runs
+from icepact.maintain import cleanup, rebase, rounds, runs
 from icepact.model.run import Claim, Owner, RunRecord
 from icepact.model.status import Status
 from icepact.record.sql import SqlStore
@@ -372,6 +372,27 @@ def carried_deletes_vanish(world: World) -> None:
     world.go(agent)
 
 
+def overtaken_while_nobody_worked(world: World) -> None:
+    """A row is deleted by its position after a process died that had written its file."""
+    file = world.others.append(DAY1, 1, 2, 3)
+    world.others.delete_row(file)
+    agent = world.start([file])
+    world.go(agent, "move")
+    world.kill(agent)
+    world.others.delete_row(file)
+    world.go(world.resume(world.runs()[0]))
+
+
+def overtaken_by_key_while_nobody_worked(world: World) -> None:
+    """The same, and it is deleted by its key: the run is resumed at a snapshot that is newer than this delete."""
+    world.others.append(DAY1, 3)
+    agent = world.start([world.others.append(DAY1, 1, 2)])
+    world.go(agent, "move")
+    world.kill(agent)
+    world.others.delete_equal(DAY1, 1)
+    world.go(world.resume(world.runs()[0]))
+
+
 def not_bound(patch: pytest.MonkeyPatch) -> None:
     """The commit is not bound to the head at which it was judged."""
     patch.setattr(replace.BoundToHead, "validate", lambda self, snapshots: True)
@@ -409,7 +430,10 @@ def left_to_iceberg(patch: pytest.MonkeyPatch) -> None:
     def judged(view: HeadView, groups: Sequence[ProvenGroup], pin: ReadPoint) -> list[tuple[ProvenGroup, Verdict]]:
         verdicts = REAL_JUDGE_GROUPS(view, groups, pin)
         late = Verdict(answer=Answer.ONLY_NEW_EQUALITY_DELETES)
-        changed = Answer.REPLAN, Answer.NEW_POSITION_DELETES, Answer.NEW_DELETES_OF_BOTH_KINDS
+        changed = (
+            *(Answer.REPLAN, Answer.NEW_POSITION_DELETES),
+            *(Answer.NEW_DELETES_OF_BOTH_KINDS, Answer.DELETES_TO_RESOLVE),
+        )
         return [(group, late if verdict.answer in changed else verdict) for group, verdict in verdicts]
 
     patch.setattr(protocol, "judge_groups", judged)
@@ -521,6 +545,16 @@ def whenever_it_may_be(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(replace.BoundToHead, "__init__", bound)
 
 
+def not_resolved(patch: pytest.MonkeyPatch) -> None:
+    """Nobody looks for the rows of equality deletes that the outputs are out of reach of."""
+    patch.setattr(model_table, "found_by_key", lambda file, deletes: set())
+
+
+def as_if_read_again(patch: pytest.MonkeyPatch) -> None:
+    """What was read before counts as read at the new pin."""
+    patch.setattr(rebase.ReadInputs, "of_text", staticmethod(lambda text, now: now))
+
+
 def left_behind(patch: pytest.MonkeyPatch) -> None:
     """Position deletes that came meanwhile are not taken along."""
     patch.setattr(model_table.ModelLateDeletes, "carry", lambda self, group_id, changed: [])
@@ -622,6 +656,12 @@ DANGERS: list[tuple[Unprotected, Danger]] = [
     (cleaned_up_by_iceberg, sent_again_and_not_allowed_any_more),
     (not_looked_for, outputs_vanish),
     (late_whatever_is_new, an_older_delete_is_back),
+    (late_whatever_is_new, overtaken_by_key_while_nobody_worked),
+    (not_resolved, overtaken_by_key_while_nobody_worked),
+    (not_resolved, deleted_and_appended),
+    (as_if_read_again, overtaken_while_nobody_worked),
+    (as_if_read_again, overtaken_by_key_while_nobody_worked),
+    (left_behind, overtaken_while_nobody_worked),
     (late_whatever_is_new, the_key_column_is_dropped),
     (late_and_the_same_by_name, an_input_was_picked_again),
     (the_same_by_name, an_input_was_picked_again_and_has_other_ids),
@@ -690,6 +730,22 @@ def test_deletes_of_both_kinds_are_taken_along_in_the_first_round(world: World) 
     assert sorted(delete.kind for delete in head.deletes.values()) == ["equality", "position"]
     [output] = [path for path in head.files if path.startswith(model_table.FOLDERS)]
     assert output.endswith("-00-0")
+
+
+@pytest.mark.parametrize(
+    "danger",
+    [deleted_and_appended, overtaken_while_nobody_worked, overtaken_by_key_while_nobody_worked],
+    ids=_name,
+)
+def test_what_is_written_is_kept(world: World, danger: Danger) -> None:
+    """Deletes that cannot wait are resolved, those that came before a run is resumed are taken along."""
+    danger(world)
+    [run] = world.runs()
+    assert run.status is Status.COMMITTED
+    head = world.others.head
+    assert head.facts["icepact.late-deletes"] == "1"
+    [output] = [path for path in head.files if path.startswith(model_table.FOLDERS)]
+    assert output.endswith("-00-0")  # of the first epoch and round
 
 
 @pytest.mark.parametrize("danger", [carried_and_deleted, carried_by_vector_and_deleted], ids=_name)

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given as supposing
 from hypothesis import strategies as st
 
-from icepact.commit.batches import HeadDeletes
 from icepact.execute import late_deletes
-from icepact.execute.assemble.messages import UnitReport
+from icepact.execute.assemble.messages import InputFile, UnitReport
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.late_deletes import LateDeletes
 from icepact.execute.rewriters.base import UnitResult
 from icepact.model.files import DeleteFile, DeleteKind
+from icepact.model.late_deletes import HeadDeletes, NotCarried
 from icepact.model.methods import Method
 from icepact.model.plan import Unit
 from icepact.model.rewrite import WrittenFile
@@ -61,6 +61,8 @@ class Case:
         ]
         self.report = self.kernel.run(*inputs)
         self.files_heard: list[str] = []
+        self.hit_by_key: frozenset[int] = frozenset()
+        """Positions, in any file, that its equality deletes delete."""
 
     def deletes_of(self, number: int, positions: frozenset[int], word: str) -> list[DeleteFile]:
         """A delete of rows of an input."""
@@ -71,6 +73,12 @@ class Case:
 
     def carry(self, changed: dict[str, HeadDeletes], *, row_map: bool = True, **of_a_file: Any) -> Any:
         """What becomes of these deletes."""
+        self.asked: list[InputFile] = []
+
+        def find_by_key(files: Sequence[InputFile]) -> dict[str, Any]:
+            self.asked += files
+            return {file.path: np.array(sorted(self.hit_by_key), dtype=np.int64) for file in files}
+
         files = [
             data_file(str(path), path.stat().st_size, **{"rows": ROWS, "first_row_id": n * ROWS, **of_a_file})
             for n, path in enumerate(self.paths)
@@ -79,7 +87,7 @@ class Case:
         plan: Any = SimpleNamespace(rewrites=(step,), format_version=self.version)
         staging: Any = SimpleNamespace(table=None, output_path=lambda unit_id: str(self.folder / f"out-{unit_id}"))
         results = {"g1-0": result_of(self.report, row_map=row_map)}
-        return LateDeletes(staging, plan, results, self.files_heard.append).carry("g1", changed)
+        return LateDeletes(staging, plan, results, self.files_heard.append, find_by_key).carry("g1", changed)
 
     def seen(self, documents: Sequence[Any]) -> list[int]:
         """Ids that readers of the outputs see with these deletes."""
@@ -153,7 +161,7 @@ def test_readers_see_of_the_outputs_what_they_would_see_of_the_inputs(
                 applying = now if vector else [*case.deletes[number], *now]
                 changed[str(case.paths[number])] = HeadDeletes(applying, replaced=vector and bool(then))
         found = case.carry(changed)
-        assert not isinstance(found, str), found
+        assert not isinstance(found, NotCarried), found
         assert case.seen(found) == sorted(left)
         own = {delete.path for delete in case.report.deletes}
         fresh = [document for document in found if document["file-path"] not in own]
@@ -168,7 +176,8 @@ def test_a_row_that_is_not_deleted_any_more_is_not_lost(tmp_path: Path, version:
     case = Case(tmp_path, version, [frozenset({1, 2})], carries=carries)
     now = case.deletes_of(0, frozenset({2, 3}), "late")
     why = case.carry({str(case.paths[0]): HeadDeletes(now, replaced=True)})
-    assert why == f"rows of {case.paths[0]} that were deleted are not any more"
+    useless = frozenset(output.path for output in case.report.outputs)
+    assert why == NotCarried(f"rows of {case.paths[0]} that were deleted are not any more", useless)
     assert case.files_heard == []
 
 
@@ -177,7 +186,7 @@ def test_a_position_beyond_the_file_is_refused(tmp_path: Path, version: int) -> 
     case = Case(tmp_path, version, [frozenset()])
     now = case.deletes_of(0, frozenset({2, ROWS}), "late")
     why = case.carry({str(case.paths[0]): HeadDeletes(now, replaced=False)})
-    assert why == f"they cannot be taken along: positions 2 to {ROWS} are not within {ROWS} rows"
+    assert why == NotCarried(f"they cannot be taken along: positions 2 to {ROWS} are not within {ROWS} rows")
 
 
 def test_a_damaged_vector_is_refused(tmp_path: Path) -> None:
@@ -187,14 +196,14 @@ def test_a_damaged_vector_is_refused(tmp_path: Path) -> None:
     data[-1] ^= 1
     Path(now.path).write_bytes(data)
     why = case.carry({str(case.paths[0]): HeadDeletes([now], replaced=False)})
-    assert "its checksum does not fit" in why
+    assert "its checksum does not fit" in why.reason
 
 
 def test_two_vectors_of_one_file_are_refused(tmp_path: Path) -> None:
     case = Case(tmp_path, 3, [frozenset()])
     now = [*case.deletes_of(0, frozenset({2}), "one"), *case.deletes_of(0, frozenset({3}), "other")]
     why = case.carry({str(case.paths[0]): HeadDeletes(now, replaced=False)})
-    assert "has 2 deletion vectors" in why
+    assert "has 2 deletion vectors" in why.reason
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -202,18 +211,40 @@ def test_where_nothing_tells_where_rows_are(tmp_path: Path, version: int) -> Non
     case = Case(tmp_path, version, [frozenset()])
     now = case.deletes_of(0, frozenset({2}), "late")
     why = case.carry({str(case.paths[0]): HeadDeletes(now, replaced=False)}, row_map=False)
-    assert why == "method spark does not tell where rows are"
+    useless = frozenset(output.path for output in case.report.outputs)
+    assert why == NotCarried("method spark does not tell where rows are", useless)
 
 
 def test_a_map_of_other_files_is_not_believed(tmp_path: Path) -> None:
     case = Case(tmp_path, 2, [frozenset()])
     now = case.deletes_of(0, frozenset({2}), "late")
     why = case.carry({str(case.paths[0]): HeadDeletes(now, replaced=False)}, rows=ROWS + 1)
-    assert why == "what tells where rows are is of other files"
+    assert why.reason == "what tells where rows are is of other files"
 
 
 def test_too_much_is_left_to_the_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(late_deletes, "MOST_ROWS", 3)
     case = Case(tmp_path, 2, [frozenset()])
     now = case.deletes_of(0, frozenset({2, 3, 4, 5}), "late")
-    assert "or 3 rows" in case.carry({str(case.paths[0]): HeadDeletes(now, replaced=False)})
+    assert "or 3 rows" in case.carry({str(case.paths[0]): HeadDeletes(now, replaced=False)}).reason
+
+
+@pytest.mark.parametrize("carries", [False, True])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_rows_of_equality_deletes_are_deleted_by_position(tmp_path: Path, replaced: bool, carries: bool) -> None:
+    """Together with those of position deletes; where a delete was replaced, they count as deleted, too."""
+    case = Case(tmp_path, 3, [frozenset({1, 2}), frozenset()], carries=carries)
+    key = delete_file("keys", DeleteKind.EQUALITY, equality_ids=(1,))
+    now = case.deletes_of(0, frozenset({2, 3} if replaced else {1, 2, 3}), "late")
+    case.hit_by_key = frozenset({1, 7})
+    found = case.carry({str(case.paths[0]): HeadDeletes([*now, key], True, [key])})
+    assert case.seen(found) == sorted(set(range(2 * ROWS)) - {1, 2, 3, 7})
+    assert [(file.path, file.deletes) for file in case.asked] == [(str(case.paths[0]), (key,))]
+
+
+def test_keys_are_not_looked_for_in_vain(tmp_path: Path) -> None:
+    """Where rows are is asked first."""
+    case = Case(tmp_path, 2, [frozenset()])
+    key = delete_file("keys", DeleteKind.EQUALITY, equality_ids=(1,))
+    assert isinstance(case.carry({str(case.paths[0]): HeadDeletes([key], False, [key])}, row_map=False), NotCarried)
+    assert case.asked == []

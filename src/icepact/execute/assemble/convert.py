@@ -99,6 +99,12 @@ def _united(
     if work.only_checked:
         cache.check_keys(file.deletes, context.task.types)
         return ConvertReport(path=file.path), None
+    if work.only_found:
+        if file.by_key is not None:
+            found = cache.positions([file.by_key], file.path)
+        else:
+            found = deleted_by_key(file, context.task, storage, cache)
+        return ConvertReport(path=file.path, by_key=PositionSet(found).encode(), by_key_rows=len(found)), None
     there = cache.positions(file.deletes, file.path)
     if len(there) and there[-1] >= file.rows:
         names = ", ".join(str(delete) for delete in file.deletes if delete.kind is not DeleteKind.EQUALITY)

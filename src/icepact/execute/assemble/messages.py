@@ -181,6 +181,8 @@ class ConvertWork:
     """Bitmap of the rows that its equality deletes delete, where they were read before."""
     may_stay: bool = False
     """True if its position deletes may stay as they are as long as nothing is added to them."""
+    only_found: bool = False
+    """True if nothing is written: only the rows that its equality deletes delete are asked for."""
     only_checked: bool = False
     """True if the file is a delete file itself, which is held against its manifest and goes then."""
 
