@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterator
-from contextlib import suppress
 
 import pytest
 from pyspark.sql import SparkSession
@@ -32,10 +31,9 @@ def namespace(spark: SparkSession) -> Iterator[str]:
     name = f"ns{next(_numbers)}"
     spark.sql(f"CREATE NAMESPACE {name}")
     yield name
-    with suppress(Exception):  # whatever a test has made of it
-        java = jvm(spark)
-        catalog = java.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, "local")
-        namespace = java.org.apache.iceberg.catalog.Namespace.of(java_array(spark, java.lang.String, [name]))
-        for table in items(catalog.listTables(namespace)):
-            catalog.dropTable(table, False)
-        catalog.dropNamespace(namespace)
+    java = jvm(spark)
+    catalog = java.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, "local")
+    namespace = java.org.apache.iceberg.catalog.Namespace.of(java_array(spark, java.java.lang.String, [name]))
+    for table in items(catalog.listTables(namespace)):
+        catalog.dropTable(table, False)
+    spark.sql(f"DROP NAMESPACE {name}")

@@ -51,3 +51,14 @@ def test_odd_names(compactor: Compactor, spark: SparkSession, space: str, name: 
     assert len(data_files(spark, table)) == 2
     assert seen(spark, f"(SELECT * FROM {table} WHERE {column} = 'other')") == kept
     assert [run.status for run in compactor.runs(table)] == ["committed", "committed"]
+
+
+def test_tables_of_nested_namespaces_are_listed(compactor: Compactor, spark: SparkSession, namespace: str) -> None:
+    inner = f"{namespace}.inner.`the last`"
+    spark.sql(f"CREATE NAMESPACE {inner}")
+    tables = [f"{namespace}.`a b`", f"{inner}.t"]
+    for table in tables:
+        create(spark, table, "id bigint")
+    assert [name for name in compactor.tables() if name.startswith(f"{namespace}.")] == tables
+    spark.sql(f"DROP TABLE {inner}.t")
+    spark.sql(f"DROP NAMESPACE {inner}")

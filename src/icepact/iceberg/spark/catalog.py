@@ -1,5 +1,6 @@
 """One catalog in one Spark session: loads its tables, and lists them."""
 
+import json
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -21,7 +22,8 @@ from icepact.iceberg.java.bridge import (
     timed_out,
     with_cause,
 )
-from icepact.iceberg.names import parse_levels, quote, show_name, table_parts
+from icepact.iceberg.java.classes import instance_of
+from icepact.iceberg.names import quote, show_name, table_parts
 from icepact.iceberg.remedies import catalog_remedy, store_remedy
 from icepact.iceberg.spark.session import build_session, check_session
 from icepact.iceberg.table.listing import Neighbour, written_to
@@ -206,17 +208,8 @@ class SparkCatalog:
         return tuple(sorted({found[1] for text in cause_chain(error) for found in _METADATA.finditer(text)}))
 
     def _listed(self) -> list[str]:
-        tables: list[str] = []
-        seen: set[tuple[str, ...]] = set()
-        queue: list[tuple[str, ...]] = [()]
-        while queue:
-            above = queue.pop()
-            for row in self.session.sql(f"SHOW NAMESPACES IN {quote((self.catalog, *above))}").collect():
-                namespace = parse_levels(row[0])
-                if namespace not in seen:
-                    seen.add(namespace)
-                    queue.append(namespace)
-        for namespace in sorted(seen):
-            for row in self.session.sql(f"SHOW TABLES IN {quote((self.catalog, *namespace))}").collect():
-                tables.append(show_name((*namespace, row["tableName"])))
-        return sorted(tables)
+        with self.java.active():
+            plugin = self.java.session.sessionState().catalogManager().catalog(self.catalog)
+            found = instance_of(self.java, "CatalogListing").tables(plugin)
+        names: list[list[str]] = json.loads(self.java.mapper.writeValueAsString(found))
+        return sorted(show_name(tuple(levels)) for levels in names)
