@@ -70,7 +70,8 @@ times as long as `cp`.
 
 ## Other figures
 
-From `.venv/bin/python -m bench {names} starts lanes convert join soak stream --runs 50`, and `.venv/bin/python -m bench safety --scale 4`.
+From `.venv/bin/python -m bench {names} starts lanes convert join soak stream --runs 50`,
+and `.venv/bin/python -m bench safety --scale 4`.
 Starts: tables of 20 files and 5 MB; the pause is one after which Spark has ended idle Python workers, and its run of
 workload (a) is by a new `Compactor` with an empty record store in the same session.
 Soak: on one table of format version 2, Spark and a streaming writer append, Spark deletes, updates and merges,

@@ -373,7 +373,7 @@ class Work:
         try:
             at = self._store.now().isoformat()
             documents = {
-                unit_id: self._document(unit_id, result, at) if result else NOTHING_WRITTEN
+                unit_id: NOTHING_WRITTEN if result is None else self._document(unit_id, result, at)
                 for unit_id, result in units.items()
             }
             checkpoints = [Checkpoint(unit_id=name, document=document) for name, document in documents.items()]

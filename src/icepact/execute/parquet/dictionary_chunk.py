@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from icepact.execute.parquet.layout import RLE_DICTIONARY
 from icepact.execute.parquet.new_chunk import NewChunk, Numbers, PageForm, in_pages
@@ -31,7 +32,7 @@ class TextDictionary:
 
     def __init__(self, texts: Sequence[bytes]) -> None:
         self._texts = texts
-        self._sizes = np.array([len(text) for text in texts], dtype=np.int64)
+        self._sizes = pa.array([len(text) for text in texts], pa.int32())
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -46,8 +47,7 @@ class TextDictionary:
 
     def text_bytes(self, indices: Indices) -> int:
         """Bytes of the texts that these stand for."""
-        counts = np.bincount(indices)
-        return int(counts @ self._sizes[: len(counts)])
+        return int(pc.sum(pc.take(self._sizes, pa.array(indices), boundscheck=False)).as_py())
 
 
 class NumberDictionary:

@@ -129,7 +129,8 @@ def _numbers_of(chunk: pa.DictionaryArray, kind: pa.DataType) -> pa.DictionaryAr
     _, offsets, values = texts.buffers()
     starts = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
     data = values.slice(int(starts[0]), len(texts) * width) if len(texts) else pa.py_buffer(b"")
-    return pa.DictionaryArray.from_arrays(chunk.indices, pa.Array.from_buffers(kind, len(texts), [None, data]))
+    numbers = pa.Array.from_buffers(kind, len(texts), [None, data])
+    return pa.DictionaryArray.from_arrays(chunk.indices, numbers, safe=False)  # they were indices already
 
 
 def numbers_as_stored(footer: Footer, columns: Iterable[int]) -> pq.FileMetaData | None:
