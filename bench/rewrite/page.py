@@ -78,6 +78,11 @@ Soak: on one table of format version 2, Spark and a streaming writer append, Spa
 PyIceberg appends and overwrites, a streaming writer upserts by equality deletes, and another one deletes by position.
 Writers take turns, so that whatever they lose, they lose to the compaction: icepact's with `commit_when: quiet`,
 Spark's with partial progress.
+Stream: each run begins at any moment, on a table that no merge or up to two have deleted rows of. A merge deletes some
+25 rows in each data file and appends 2,000. Its commit is what Spark's merge-on-read `MERGE` makes, one row delta that
+is validated alike, by a thread with a catalog of its own. The rows are drawn, and deletes written through Iceberg's
+Java library without a scan of the table: Spark's own `MERGE` of so large a table does not keep that pace beside a
+compaction.
 
 {others}
 
