@@ -80,8 +80,8 @@ Writers take turns, so that whatever they lose, they lose to the compaction: ice
 Spark's with partial progress.
 Stream: each run begins at any moment, on a table that no merge or up to two have deleted rows of. A merge deletes some
 25 rows in each data file and appends 2,000. Its commit is what Spark's merge-on-read `MERGE` makes, one row delta that
-is validated alike, by a thread with a catalog of its own. The rows are drawn, and deletes written through Iceberg's
-Java library without a scan of the table: Spark's own `MERGE` of so large a table does not keep that pace beside a
+is validated alike, by a thread with a catalog of its own. The rows are drawn, and deletes committed through
+Iceberg's Java library, without a scan of the table: so the pace does not depend on how long a scan takes beside a
 compaction.
 
 {others}

@@ -12,7 +12,7 @@ from icepact.commit.judge import Answer
 from icepact.execute.units import unit_ids
 from icepact.iceberg.table.table import HeadView
 from icepact.maintain.losses import changed_by_loss, left_of
-from icepact.maintain.rounds import rebase
+from icepact.maintain.rebase import rebase
 from icepact.model.files import DataFile, DeleteKind
 from icepact.model.plan import Plan, RewriteFiles, Unit
 from icepact.model.policy import Tier
