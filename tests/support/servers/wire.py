@@ -17,8 +17,8 @@ from typing import BinaryIO
 
 from tests.support.servers.process import LOOPBACK
 
-ONLY_NEW_EQUALITY_DELETES = 2.5
-"""Seconds."""
+LATE = 2.5
+"""Seconds after which a request arrives whose line is cut ahead of it."""
 _PLAIN = 196608
 """The version of the protocol, in the first message of every line that is neither encrypted nor there to cancel."""
 _ASKS_BACK = {3, 5, 10, 11}
@@ -149,7 +149,7 @@ class _Line:
         self._reset()
         self.asked.close()
         self.client.close()
-        time.sleep(ONLY_NEW_EQUALITY_DELETES)
+        time.sleep(LATE)
         self.server.sendall(request)
         self._answer()
         self.proxy.answered(statement)
