@@ -17,7 +17,7 @@ from tests.support.histories import History
 from tests.support.oracle import seen
 from tests.support.reach import on_disk, reachable
 
-YOUNG: dict[str, Any] = {"older_than": "1s", "allow_young": True}
+YOUNG: dict[str, Any] = {"older_than": "0.01s", "allow_young": True}
 
 
 def readers(spark: SparkSession, table: str) -> dict[str, tuple[int, Any]]:
@@ -43,7 +43,7 @@ def test_nothing_that_can_be_reached_goes_and_nothing_else_stays(
         monkeypatch.setattr("icepact.iceberg.table.reachability.MOST_HERE", most)
         happened = history.happen(9)
         before, was_there, needed = readers(spark, table), on_disk(spark, table), reachable(spark, table)
-        time.sleep(1.01)
+        time.sleep(0.02)
         planned = compactor.expire(table, **YOUNG, dry_run=True)
         assert on_disk(spark, table) == was_there
         done = compactor.expire(table, **YOUNG)
@@ -66,7 +66,7 @@ def test_what_stays_is_named_and_what_is_young_is_not_asked_for(
     spark.sql(f"ALTER TABLE {table} CREATE TAG audit AS OF VERSION {_first(spark, table)}")
     history.append()
     history.stage()
-    time.sleep(1.01)
+    time.sleep(0.02)
     [result] = compactor.expire(table, **YOUNG, dry_run=True).steps
     assert isinstance(result, ExpireResult)
     why = sorted(entry.why.split(" as ")[0] for entry in result.kept)
@@ -118,7 +118,7 @@ def test_a_commit_in_between_is_judged_anew(
         commit_expiry(*args)
 
     monkeypatch.setattr("icepact.housekeeping.expire.commit_expiry", tagged_first)
-    time.sleep(1.01)
+    time.sleep(0.02)
     compactor.expire(table, **YOUNG)
     assert len(calls) <= 2
     assert seen(spark, table, branch="late")[0] == 20
@@ -158,7 +158,7 @@ def test_a_table_that_is_protected_meanwhile_keeps_everything(
         commit_expiry(*args)
 
     monkeypatch.setattr("icepact.housekeeping.expire.commit_expiry", protected_first)
-    time.sleep(1.01)
+    time.sleep(0.02)
     outcome = compactor.expire(table, **YOUNG)
     assert (outcome.status, len(calls)) == (Status.FAILED, 1)
     assert "gc.enabled" in (outcome.error or "")
@@ -175,7 +175,7 @@ def test_a_table_that_cannot_be_read_after_the_commit_is_carried_on_with(
     def refused(self: Any) -> None:
         raise OSError("the store is gone")
 
-    time.sleep(1.01)
+    time.sleep(0.02)
     with monkeypatch.context() as patched:
         patched.setattr(UnreachableFiles, "look_again", refused)
         failed = compactor.expire(table, **YOUNG)
@@ -191,7 +191,7 @@ def test_a_run_that_cannot_delete_is_carried_on_with(
     history = History(compactor, f"{namespace}.t", 2, version=2)
     table = history.table
     history.happen(10)
-    time.sleep(1.01)
+    time.sleep(0.02)
     orphans = on_disk(spark, table) - reachable(spark, table)
 
     def refused(self: Any, paths: Any) -> list[str]:
@@ -218,7 +218,7 @@ def test_a_clean_up_deletes_what_a_dead_run_wrote_down(
     table = history.table
     history.overwrite()
     orphans = on_disk(spark, table) - reachable(spark, table)
-    time.sleep(1.01)
+    time.sleep(0.02)
 
     def killed(self: Any, paths: Any) -> list[str]:
         raise OSError("killed")
@@ -235,7 +235,7 @@ def test_a_clean_up_deletes_what_a_dead_run_wrote_down(
     assert reachable(spark, table) <= on_disk(spark, table)
     assert list(compactor.cleanup(table)) == []
     history.overwrite()
-    time.sleep(1.01)
+    time.sleep(0.02)
     compactor.expire(table, **YOUNG)
     assert not any(result.failed for result in compactor.cleanup(table, delete=True))
 

@@ -210,8 +210,8 @@ def test_housekeeping_is_saved_and_carried_out_too(
         rows = spark.range(first, first + 10, 1, 1).selectExpr("id", "date_add(date '2020-01-01', int(id % 2)) AS day")
         rows.sortWithinPartitions("day").writeTo(table).append()
     before = seen(spark, table)
-    time.sleep(1.01)
-    young = ["--older-than", "1s", "--allow-young"]
+    time.sleep(0.02)
+    young = ["--older-than", "0.01s", "--allow-young"]
     wishes = {
         "statistics": [],
         "manifests": [],

@@ -154,9 +154,9 @@ def elsewhere(tasks: Sequence[Task], *, folder: Path, env: Mapping[str, str] | N
 
 def _expire(compactor: Compactor, table: str) -> None:
     rows = seen(compactor.spark, table)
-    time.sleep(1.01)
+    time.sleep(0.02)
     reachability.MOST_HERE = 0
-    outcome = compactor.expire(table, older_than="1s", allow_young=True)
+    outcome = compactor.expire(table, older_than="0.01s", allow_young=True)
     assert (outcome.status, outcome.error) == (Status.COMMITTED, None)
     assert seen(compactor.spark, table) == rows
 
