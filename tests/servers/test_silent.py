@@ -46,7 +46,7 @@ def test_over_rest(
     maker.spark.sql(f"CREATE NAMESPACE {table.split('.')[0]}")
     make_messy(maker.spark, table, version=2)
     before = seen(maker.spark, table)
-    over = limited(tmp_path, {**rest_catalog.properties, "uri": f"http://{LOOPBACK}:{line.port}"}, "2s")
+    over = limited(tmp_path, {**rest_catalog.properties, "uri": f"http://{LOOPBACK}:{line.port}"}, "1s")
     commit = f"POST /v1/namespaces/{table.replace('.', '/tables/')} ".encode()
 
     line.rule = lambda asked: asked.startswith(commit) and not line.swallowed

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from icepact import Compactor
+from icepact.commit import protocol
 from icepact.iceberg.java import bridge as java
 from icepact.model.errors import IcepactError
 from tests.support.compactors import short_compactor
@@ -51,12 +52,13 @@ def _main(server: dict[str, Any], folder: Path) -> dict[str, Any]:
         return limited(folder / str(port), {"uri": uri, **facts}, timeout, master="local[2]", conf=conf)
 
     java.READ_ATTEMPTS = 1
+    protocol.FIRST_WAIT = 0.0
     with line_to(server["port"]) as line, line_to(None) as nobody:
         maker = compactor(server["port"], "60s")
         maker.spark.sql("CREATE NAMESPACE silenced")
         make_messy(maker.spark, TABLE, version=2)
         before = seen(maker.spark, TABLE)
-        over = compactor(line.port, "2s")
+        over = compactor(line.port, "1s")
         line.rule = lambda asked: _COMMIT in asked and not line.swallowed
         once = over.compact(TABLE)
         swallowed = line.swallowed
