@@ -156,3 +156,16 @@ def test_dictionaries_and_plain_numbers_meet(tmp_path: Path) -> None:
         inputs.append(given(path, deletes=[kernel.vector(f"d{name}", path, list(gone))]))
         expected += [v for n, v in enumerate(values) if n not in set(gone)]
     assert kernel.rewritten(*inputs)["n"].to_pylist() == expected
+
+
+@pytest.mark.parametrize("pages", ["1.0", "2.0"])
+@pytest.mark.parametrize(
+    "values", [[None] * ROWS, [*[None] * 3000, *(n % 7 for n in range(3000))]], ids=["all", "half"]
+)
+def test_row_groups_without_a_value(tmp_path: Path, values: list[int | None], pages: str) -> None:
+    """They have a dictionary with nothing in it, or none."""
+    kernel = Kernel(folder=tmp_path, schema=struct(column(1, "n", "long")))
+    options: dict[str, Any] = {"row_group_size": 1500, "data_page_version": pages}
+    path = kernel.file("f", rows_of({stored(1, "n", pa.int64()): values}), **options)
+    found = kernel.rewritten(given(path, deletes=[kernel.vector("d", path, [3, 5000])]))
+    assert found["n"].to_pylist() == [*values[:3], *values[4:5000], *values[5001:]]
