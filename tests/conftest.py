@@ -23,6 +23,8 @@ _SHARING = ("acceptance", "servers")
 """Folders of which one worker has all tests: one warehouse, one server of each kind."""
 _ALONE = ("test_docs", "test_wheel")
 """Files there that share nothing."""
+_ON_SERVERS = ("test_answers", "test_faults")
+"""Files elsewhere that share servers."""
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(
     "fast", derandomize=True, database=None, deadline=None, max_examples=15, suppress_health_check=_SLOW
@@ -44,6 +46,8 @@ class FilesStayTogether(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         path = Path(nodeid.partition("::")[0])
         folder = path.parent.name
+        if path.stem in _ON_SERVERS:
+            return f"{folder} on servers"
         return folder if folder in _SHARING and path.stem not in _ALONE else str(path)
 
 
@@ -52,11 +56,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesStayTog
     return FilesStayTogether(config, log)
 
 
+_WAITS = {
+    "icepact.commit.protocol": "FIRST_WAIT",
+    "icepact.housekeeping.expire": "_FIRST_WAIT",
+    "icepact.housekeeping.manifests": "_FIRST_WAIT",
+    "icepact.housekeeping.tags": "FIRST_WAIT",
+    "icepact.housekeeping.ttl": "FIRST_WAIT",
+    "icepact.iceberg.commit.delete": "FIRST_WAIT",
+    "icepact.iceberg.commit.rewrite_manifests": "_FIRST_WAIT",
+    "icepact.iceberg.commit.statistics": "_FIRST_WAIT",
+    "icepact.maintain.convert": "FIRST_WAIT",
+    "icepact.maintain.runs": "_FIRST_WAIT",
+}
+"""Seconds before something is tried for the second time; they double from there."""
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _short_waits() -> Iterator[None]:
-    """A commit that nobody answers is looked for again and again; people have the time that tests have not."""
-    from icepact.commit import protocol
-
-    before, protocol.FIRST_WAIT = protocol.FIRST_WAIT, 0.01
-    yield
-    protocol.FIRST_WAIT = before
+    """What was in vain is tried again and again; people have the time that tests have not."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in _WAITS.items():
+            patch.setattr(f"{module}.{name}", 0.01)
+        yield

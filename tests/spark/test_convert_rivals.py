@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.commit import delete_change
-from icepact.iceberg.commit import delete, replace
+from icepact.iceberg.commit import replace
 from icepact.iceberg.commit.run_files import listed_files, run_folder
 from icepact.maintain import convert
 from icepact.model.delete_files import ConvertDeletesResult
@@ -24,12 +24,6 @@ from tests.support.messy import equality_delete, load, scan_tasks
 from tests.support.oracle import delete_files, seen
 from tests.support.sleeper import killed
 from tests.support.tables import create
-
-
-@pytest.fixture(autouse=True)
-def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convert, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(delete, "FIRST_WAIT", 0.01)
 
 
 @pytest.fixture(params=[2, 3])
@@ -124,7 +118,15 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize("step", ["written", "attempting"])
+@pytest.mark.parametrize(
+    ("version", "step"),
+    [
+        (2, "written"),
+        pytest.param(2, "attempting", marks=pytest.mark.matrix),
+        pytest.param(3, "written", marks=pytest.mark.matrix),
+        (3, "attempting"),
+    ],
+)
 def test_somebody_else_commits(
     compactor: Compactor, spark: SparkSession, namespace: str, version: int, step: str
 ) -> None:
