@@ -343,7 +343,9 @@ def measure_requests(folder: Path, files: int, snapshots: int, orphans: int) -> 
 def measure_memory(folder: Path, files: int, orphans: int) -> dict[str, Any]:
     """Empty files and a table that describes them, which is made in a process of its own."""
     subprocess.run(
-        [sys.executable, "-m", "bench.housekeeping", "describe", str(folder), *("0", str(files), "0", "0")], check=True
+        [sys.executable, "-m", "bench.housekeeping", "describe", str(folder), *("0", str(files), "0", "0")],
+        check=True,
+        stdout=subprocess.DEVNULL,
     )
     compactor = neutral_compactor(folder)
     table = compactor.application.spark_catalog.table(million.NAME)
