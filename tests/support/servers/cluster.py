@@ -84,11 +84,14 @@ def _daemon(kind: str, *words: str, folder: Path, name: str) -> Iterator[Server]
 
 
 def _workers(page: int) -> int | None:
-    """How many workers the master knows; None until it answers."""
+    """How many workers the master knows; None until it answers as it should.
+
+    Its server takes requests before all its pages are attached: until then, "/" answers, as HTML, for "/json/".
+    """
     try:
         with urllib.request.urlopen(f"http://{LOOPBACK}:{page}/json/", timeout=5) as response:
             return int(json.load(response)["aliveworkers"])
-    except OSError:
+    except (OSError, json.JSONDecodeError):
         return None
 
 
