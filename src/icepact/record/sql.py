@@ -17,6 +17,7 @@ from icepact.model.run import Attempt, Checkpoint, Claim, CommittedBatch, Failur
 from icepact.model.status import TRANSITIONS, Status
 from icepact.record.database import batches, insert_if_absent, utc_now
 from icepact.record.documents import known, owner_document, owner_of
+from icepact.record.sql_documents import SqlDocuments
 from icepact.record.sql_jobs import SqlJobs
 from icepact.record.sql_stats import SqlStats
 from icepact.record.tables import CHECKPOINTS, FAILURES, LEASES, RUNS
@@ -31,7 +32,7 @@ _SAME = ("run_id", "catalog", "branch", "started_at", "uuid", "epoch", "folder")
 _log = logging.getLogger("icepact")
 
 
-class SqlStore(SqlJobs, SqlStats):
+class SqlStore(SqlJobs, SqlStats, SqlDocuments):
     """Runs in a database; what is missing there is made on the first write."""
 
     @classmethod

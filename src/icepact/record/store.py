@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from icepact.model.document import StoredDocument
 from icepact.model.job import Job, JobClaim, JobProgress, JobStatus, Operation, Queue, QueueSize
 from icepact.model.outcome import Outcome
 from icepact.model.run import Attempt, Checkpoint, Claim, CommittedBatch, Failure, Lease, Owner, RunRecord
@@ -249,9 +250,33 @@ class JobStore(Protocol):
         """Drop jobs that ended before a moment; returns how many."""
 
 
+class DocumentStore(Protocol):
+    """Store of small documents of the service: tenants, keys, schedules, what was changed by whom, cached answers. Each
+    has a kind, a key, and a version that grows with every change; nothing in it is a secret."""
+
+    def document(self, kind: str, key: str) -> StoredDocument | None:
+        """One document; `None` if there is none."""
+
+    def documents(self, kind: str, *, prefix: str = "", after: str = "", limit: int = 1000) -> Sequence[StoredDocument]:
+        """The first documents of a kind whose keys begin so and are greater than `after`, sorted by their keys as
+        bytes."""
+
+    def put_document(
+        self, kind: str, key: str, body: Mapping[str, Any], *, version: int | None = None
+    ) -> StoredDocument:
+        """Write a document. `version` is that of the one that was seen, 0 if none was: Conflict if that is not so any
+        more. `None` writes whatever is there."""
+
+    def remove_document(self, kind: str, key: str, *, version: int | None = None) -> bool:
+        """Remove a document; false if there is none. Conflict if it is not of that version any more."""
+
+    def forget_documents(self, kind: str, *, before: datetime) -> int:
+        """Drop documents of a kind that were changed last before a moment; returns how many."""
+
+
 class RunsAndLeases(RunStore, LeaseStore, Protocol):
     """Runs, and who holds the tables that they work on: who knows both, knows whether a run is alive."""
 
 
-class RecordStore(RunsAndLeases, FailureStore, StatsStore, ClockStore, JobStore, Protocol):
+class RecordStore(RunsAndLeases, FailureStore, StatsStore, ClockStore, JobStore, DocumentStore, Protocol):
     """All that is on record, in one store."""

@@ -180,3 +180,14 @@ TURNS = Table(
     Column("taken_at", UtcTimestamp),
 )
 """When a job of each tenant was last taken. Whoever takes one locks these rows: one worker at a time."""
+
+DOCUMENTS = Table(
+    "documents",
+    METADATA,
+    Column("kind", Text, primary_key=True),
+    Column("key", Text().with_variant(Text(collation="C"), "postgresql"), primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("changed_at", UtcTimestamp, nullable=False),
+    Column("body", Text, nullable=False),
+)
+"""Their keys are sorted as bytes, in every database."""
