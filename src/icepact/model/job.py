@@ -33,6 +33,8 @@ class Operation(StrEnum):
     EXPIRE = "expire"
     ORPHANS = "orphans"
     MANIFESTS = "manifests"
+    DELETES = "deletes"
+    """Convert and merge deletes; no data is rewritten."""
     TTL = "ttl"
     TAGS = "tags"
     STATISTICS = "statistics"
