@@ -118,6 +118,15 @@ class Application:
         """The Spark session in use; started on first use."""
         return self.spark_catalog.session
 
+    @property
+    def is_well(self) -> bool:
+        """False if Spark was started and does not work any more; nothing but another process helps then."""
+        if self._opened is None:
+            return True
+        from icepact.iceberg.spark.session import is_well
+
+        return is_well(self._opened.session)
+
     @cached_property
     def store(self) -> "RecordStore":
         """The record store of its runs; opened on first use."""
@@ -488,7 +497,10 @@ class Application:
     def unblock(self, table: str) -> int:
         """Forget what failed on a table, and return how many failures that were: groups that were set aside are tried
         again, and a pause or stop ends."""
+        from icepact.record.pauses import forget_pause
+
         name = self._full_name(table)
+        forget_pause(self.store, self.catalog.recorded_as, name)
         return self.store.forget_failures(self._catalog_with(name).table(name).uuid)
 
     # -- names ------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def test_the_tree_of_errors() -> None:
     """Bad input ends a command with code 2, everything else with 1; whether a retry can help is a type."""
     assert {kind.__name__ for kind in ERRORS if exit_code(kind()) == 2} == {
         *("BadInput", "TableNotFound", "Unsupported", "SetupMissing"),
-        *("JobNotFound", "Conflict", "StoreUnusable"),
+        *("JobNotFound", "Conflict", "StoreUnusable", "TablePaused"),
     }
     assert {kind.__name__ for kind in ERRORS if issubclass(kind, TemporaryError)} == {
         "TemporaryError",

@@ -83,14 +83,32 @@ def build_application(
         chosen = _adopted_catalog(spark, catalog)
         refuse_other_catalogs(chosen, rules)
         open_catalog = partial(_adopt_catalog, spark, chosen.name)
+    open_store = partial(store_of, settings, chosen)
+    return _application(settings, chosen, rules, open_catalog, open_store, strategies)
+
+
+def application_of(config: Config, catalog: Catalog, policies: Policies, store: RecordStore) -> Application:
+    """An application of a process that lives long and has read its configuration, and opened its store, before."""
+    open_catalog = partial(_open_catalog, config, catalog, verbose=False, short=False, one_table=False)
+    return _application(config, catalog, policies, open_catalog, lambda: store, None)
+
+
+def _application(
+    config: Config,
+    catalog: Catalog,
+    policies: Policies,
+    open_catalog: "Callable[[tuple[str, ...] | None], SparkCatalog]",
+    open_store: Callable[[], RecordStore],
+    strategies: "Mapping[str, SelectFiles] | None",
+) -> Application:
     return Application(
-        catalog=chosen,
-        namespace=parse_levels(settings.namespace),
-        policies=rules,
-        prices=settings.prices,
-        budgets=settings.budgets,
+        catalog=catalog,
+        namespace=parse_levels(config.namespace),
+        policies=policies,
+        prices=config.prices,
+        budgets=config.budgets,
         open_catalog=open_catalog,
-        open_store=partial(store_of, settings, chosen),
+        open_store=open_store,
         strategies=strategies,
     )
 

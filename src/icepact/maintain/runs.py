@@ -43,6 +43,7 @@ from icepact.model.errors import (
     IcepactError,
     RunLost,
     TableBusy,
+    TablePaused,
     Unfinished,
     is_full,
 )
@@ -368,7 +369,7 @@ def refuse_broken(store: FailureStore, table: IcebergTable) -> None:
         if failure.signature == WHOLE_TABLE and failure.count >= SET_ASIDE_AFTER:
             until = failure.last_at + _pause(failure.count)
             if now < until:
-                raise BadInput(
+                raise TablePaused(
                     f"{failure.count} runs on {table.name} failed one after the other, the last: {failure.reason}; "
                     f"paused until {until:%Y-%m-%d %H:%M} UTC, or until `icepact unblock {table.name}`"
                 )

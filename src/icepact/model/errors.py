@@ -6,6 +6,7 @@
     │   ├── JobNotFound
     │   ├── Conflict             as things are, it cannot be done: a job has ended, a key stands for another request
     │   ├── Unsupported          the table or runtime is one we will not touch
+    │   ├── TablePaused          runs on it failed one after the other: it is left alone for a while
     │   ├── StoreUnusable        the record store cannot be reached, read or written
     │   └── SetupMissing         Java, jars or a package is missing; the message says what to do
     ├── CatalogUnusable          the catalog as a whole cannot be opened
@@ -53,6 +54,10 @@ class Conflict(BadInput):
 
 class Unsupported(BadInput):
     """icepact does not work on this table or with this runtime."""
+
+
+class TablePaused(BadInput):
+    """The table is left alone for a while, since runs on it failed."""
 
 
 class StoreUnusable(BadInput):

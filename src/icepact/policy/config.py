@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from icepact.model.prices import DEFAULT_PRESET, Prices
 from icepact.policy.options import Options
 from icepact.policy.prices import ConfiguredPrices
-from icepact.policy.units import Money, OptionalSeconds, OptionalSize
+from icepact.policy.units import Money, OptionalSeconds, OptionalSize, Seconds
 from icepact.policy.validation import StrictModel
 
 
@@ -47,6 +47,34 @@ class Budgets(StrictModel):
     )
 
 
+class ServiceSettings(StrictModel):
+    """How `icepact serve` and `icepact worker` run."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="The address that the API listens on.")
+    port: int = Field(default=8080, ge=0, le=65535, description="Its port; 0 for a free one.")
+    unprotected: bool = Field(
+        default=False,
+        description="Listen on other addresses than loopback without keys: something in front keeps strangers out.",
+    )
+    workers: int = Field(default=1, ge=0, le=64, description="Workers that `serve` starts.")
+    grace: Seconds = Field(
+        default=30.0, description="How long a job that is under way may take to end once its worker is to stop."
+    )
+    lease: Seconds = Field(
+        default=60.0, description="A worker that is not heard of for so long is taken for dead, and its job back."
+    )
+    memory_limit: OptionalSize = Field(
+        default=None,
+        description="A worker whose processes hold more memory makes room for a new one after its job; null for "
+        "three quarters of the machine's memory, shared by its workers.",
+    )
+    max_jobs: int | None = Field(
+        default=None, ge=1, description="After so many jobs a worker makes room for a new one; null for never."
+    )
+    keep_jobs: Seconds = Field(default=30 * 86400.0, description="How long jobs that have ended are kept.")
+    keep_plans: Seconds = Field(default=7 * 86400.0, description="How long plans that jobs have made are kept.")
+
+
 class Config(StrictModel):
     """`icepact.yaml`. What may hold a secret is never printed."""
 
@@ -74,6 +102,7 @@ class Config(StrictModel):
     policy: Options = Field(default_factory=Options, description="Options for all tables.")
     policies: Path | None = Field(default=None, description="A policy file: wishes by table.")
     budgets: Budgets = Field(default_factory=Budgets, description="Hourly budgets of namespaces and of the fleet.")
+    service: ServiceSettings = Field(default_factory=ServiceSettings, description="How the service runs.")
     prices: ConfiguredPrices = Field(
         default_factory=lambda: Prices.of(DEFAULT_PRESET), description="What work costs: a preset, or one with changes."
     )

@@ -3,7 +3,17 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from icepact.model.errors import BadInput, Cancelled, CommitUnknown, PermanentError, TableBusy, Unfinished
+from icepact.model.errors import (
+    BadInput,
+    Cancelled,
+    CommitUnknown,
+    PermanentError,
+    RunLost,
+    StoreUnusable,
+    TableBusy,
+    TablePaused,
+    Unfinished,
+)
 from icepact.model.job import Job, JobStatus, Operation, Queue
 from icepact.model.status import Status
 
@@ -12,6 +22,10 @@ _LONGEST_WAIT = timedelta(minutes=10)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _BUSY = 4
 """A table that is busy is asked for again no later than after so many failures."""
+_OF_OTHERS = (TableBusy, TablePaused, RunLost, StoreUnusable)
+"""What keeps a job from being done and is no fault of its own."""
+_MAY_PASS = (Cancelled, *_OF_OTHERS)
+"""Errors that are refusals, and after which the same request may be carried out all the same."""
 _OF_PEOPLE = 10
 """Priority of what only reads: somebody waits for the answer, and it does not take long."""
 
@@ -68,15 +82,17 @@ class JobEnd:
 
 
 def after_error(job: Job, error: BaseException, message: str, *, now: datetime, dice: float) -> JobEnd:
-    """What becomes of a job whose operation raised an error, told in one line. That somebody else works on the table is
-    no failure: the job waits for its turn."""
+    """What becomes of a job whose operation raised an error, told in one line. That somebody else works on the table,
+    that it is paused, or that the record store is away, is no failure: the job waits for its turn."""
     kind = type(error).__name__
     if isinstance(error, Cancelled) and job.cancel_asked:
         return JobEnd(status=JobStatus.CANCELLED, error=message, error_type=kind)
-    if isinstance(error, BadInput | PermanentError) and not isinstance(error, Cancelled):
+    if isinstance(error, BadInput | PermanentError) and not isinstance(error, _MAY_PASS):
         return JobEnd(status=JobStatus.FAILED, error=message, error_type=kind, failed=True)
-    if isinstance(error, TableBusy) and not job.cancel_asked:
-        due_at = now + wait_after(min(job.attempts, _BUSY), dice)
+    if isinstance(error, _OF_OTHERS) and not job.cancel_asked:
+        due_at = now + wait_after(min(job.attempts, _BUSY if isinstance(error, TableBusy) else job.attempts), dice)
+        if job.deadline is not None and due_at >= job.deadline:
+            return JobEnd(status=JobStatus.FAILED, error=message, error_type=kind)
         return JobEnd(status=JobStatus.QUEUED, error=message, error_type=kind, due_at=due_at, begin_anew=False)
     left_open = isinstance(error, CommitUnknown | Unfinished)
     return replace(_tried_again(job, message, kind, now, dice), begin_anew=not left_open)
