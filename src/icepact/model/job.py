@@ -49,6 +49,11 @@ class Operation(StrEnum):
         """Whether it leaves tables as they are: such jobs on one table need not wait for each other."""
         return self in (Operation.HEALTH, Operation.PLAN, Operation.POLICY, Operation.TABLES)
 
+    @property
+    def may_compact(self) -> bool:
+        """Whether data files may be rewritten."""
+        return self in (Operation.COMPACT, Operation.MAINTAIN, Operation.APPLY)
+
 
 class JobStatus(StrEnum):
     """Where a job is, or how it ended."""
@@ -184,6 +189,8 @@ class Job(Document):
     """What its tenant called the request; a second one by that name is this job."""
     fingerprint: Annotated[str, HIDDEN] = ""
     """Of the request."""
+    trace: Annotated[str | None, HIDDEN] = None
+    """The W3C traceparent of whoever asked for it: what is done for it is a part of that trace. `None` for no trace."""
 
     def __post_init__(self) -> None:
         for moment in (self.submitted_at, self.due_at, self.deadline):
@@ -236,3 +243,8 @@ class QueueSize(Document):
     tenant: str
     queued: int
     running: int
+    queued_compactions: int = 0
+    """Those that may compact."""
+    running_compactions: int = 0
+    first_due_at: Moment | None = None
+    """The earliest moment at which one that waits can be taken, or could have been; `None` if none waits."""

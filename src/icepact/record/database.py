@@ -21,7 +21,7 @@ from sqlalchemy.pool import StaticPool
 from icepact.model.errors import FULL, BadInput, StoreUnusable, is_full
 from icepact.record.tables import METADATA
 
-SCHEMA_VERSION = "0007"
+SCHEMA_VERSION = "0008"
 """The newest migration; a test holds it against the folder."""
 _ONLY_READING = "icepact_only_reading"
 _MAX_NAMES = 500

@@ -32,7 +32,7 @@ from icepact.record.tables import JOBS, TURNS, UtcTimestamp
 _SAME = (
     *("job_id", "catalog", "tenant", "priority", "submitted_at", "due_at", "deadline", "most_failures", "attempts"),
     *("failures", "started_at", "finished_at", "token", "expires_at", "run_id", "error", "error_type"),
-    *("idempotency_key", "fingerprint"),
+    *("idempotency_key", "fingerprint", "trace"),
 )
 """Fields of a job that are columns as they are."""
 _LEAN_COLUMNS = [column for column in JOBS.c if column.name not in ("plan", "result")]
@@ -203,16 +203,28 @@ class SqlJobs(Database):
 
     def queue_sizes(self, catalog: str) -> Sequence[QueueSize]:
         """How many jobs of each tenant wait and run."""
+        kind = (JOBS.c.tenant, JOBS.c.status, JOBS.c.operation)
         wanted = (
-            select(JOBS.c.tenant, JOBS.c.status, func.count().label("jobs"))
+            select(*kind, func.count().label("jobs"), func.min(JOBS.c.due_at).label("first_due_at"))
             .where(JOBS.c.catalog == catalog, JOBS.c.status.in_([_QUEUED, _RUNNING]))
-            .group_by(JOBS.c.tenant, JOBS.c.status)
+            .group_by(*kind)
         )
-        found = {(row.tenant, row.status): int(row.jobs) for row in self._rows(wanted)}
-        return [
-            QueueSize(tenant=name, queued=found.get((name, _QUEUED), 0), running=found.get((name, _RUNNING), 0))
-            for name in sorted({tenant for tenant, _ in found})
-        ]
+        rows = self._rows(wanted)
+
+        def size(tenant: str) -> QueueSize:
+            queued, running = (
+                [row for row in rows if (row.tenant, row.status) == (tenant, status)] for status in (_QUEUED, _RUNNING)
+            )
+            return QueueSize(
+                tenant=tenant,
+                queued=sum(row.jobs for row in queued),
+                running=sum(row.jobs for row in running),
+                queued_compactions=sum(row.jobs for row in queued if Operation(row.operation).may_compact),
+                running_compactions=sum(row.jobs for row in running if Operation(row.operation).may_compact),
+                first_due_at=min((row.first_due_at for row in queued), default=None),
+            )
+
+        return [size(tenant) for tenant in sorted({row.tenant for row in rows})]
 
     def ask_to_cancel_job(self, job_id: str) -> Job | None:
         """Cancel a job that waits, or ask whoever holds it to stop."""

@@ -171,6 +171,29 @@ def test_of_many_workers_each_gets_another_job(request: pytest.FixtureRequest, t
         assert sorted(done) == [f"j{n:02}" for n in range(12)]
 
 
+def test_the_queue_tells_of_compactions_and_of_the_job_that_waits_longest(store: RecordStore, clock: Clock) -> None:
+    operations = [Operation.COMPACT, Operation.EXPIRE, Operation.MAINTAIN, Operation.HEALTH]
+    for n, operation in enumerate(operations):
+        given = {"due_at": NOON + timedelta(seconds=10 * n), "tenant": "red"}
+        store.submit_job(make_job(f"j{n}", job_request(operation, table=f"db.t{n}"), **given))
+    store.submit_job(make_job("j9", job_request(table="db.t9"), tenant="blue", due_at=NOON + timedelta(hours=1)))
+    assert taken(store).job_id == "j0"
+    blue, red = store.queue_sizes("local")
+    assert (blue.tenant, blue.queued_compactions, blue.first_due_at) == ("blue", 1, NOON + timedelta(hours=1))
+    assert (red.queued, red.running, red.queued_compactions, red.running_compactions) == (3, 1, 1, 1)
+    assert red.first_due_at == NOON + timedelta(seconds=10)
+
+
+def test_a_job_remembers_which_trace_it_is_part_of(store: RecordStore) -> None:
+    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    store.submit_job(make_job("j1", trace=trace))
+    job = taken(store)
+    assert job.trace == trace
+    store.return_job(job.claim, due_at=NOON)
+    assert now(store, "j1").trace == trace
+    assert "trace" not in job.to_dict()
+
+
 # -- holding, and losing --------------------------------------------------------------------------
 
 
