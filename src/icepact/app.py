@@ -247,17 +247,24 @@ class Application:
 
     def apply(self, plan: "Plan | SavedPlan", *, progress: Progress | None = None) -> "Outcome":
         """Carry out a plan. Of a saved one, groups with inputs that changed since are refused."""
+        from icepact.maintain.tracing import table_span
         from icepact.model.saved import SavedPlan
 
-        if isinstance(plan, SavedPlan):
-            context = self.context(plan.plan.table)
-            from icepact.maintain.saved_plans import apply_saved
+        made, heard = plan.plan if isinstance(plan, SavedPlan) else plan, progress or Silent()
+        with table_span(made.table, made.operation) as span:
+            span.planned(made)
+            if isinstance(plan, SavedPlan):
+                context = self.context(made.table)
+                from icepact.maintain.saved_plans import apply_saved
 
-            return apply_saved(context, plan, progress or Silent())
-        spark_catalog = self.spark_catalog
-        from icepact.maintain.runs import apply
+                outcome = apply_saved(context, plan, heard)
+            else:
+                spark_catalog = self.spark_catalog
+                from icepact.maintain.runs import apply
 
-        return apply(spark_catalog, plan, self.store, progress or Silent())
+                outcome = apply(spark_catalog, plan, self.store, heard)
+            span.ended(outcome)
+            return outcome
 
     # -- housekeeping -----------------------------------------------------------------------------
 
@@ -432,8 +439,12 @@ class Application:
             raise BadInput(f"run {run_id} was cancelled: `icepact cleanup` ends it and deletes what it left")
         spark_catalog = self._catalog_with(record.table)
         from icepact.maintain.runs import resume
+        from icepact.maintain.tracing import table_span
 
-        return resume(spark_catalog, record, self.store, progress or Silent())
+        with table_span(record.table) as span:
+            outcome = resume(spark_catalog, record, self.store, progress or Silent())
+            span.ended(outcome)
+            return outcome
 
     def resume_dead(self, table: str, request: Options, *, progress: Progress | None = None) -> "Outcome | None":
         """Carry on with the newest run on a table that died, if there is one, and the table is not left alone."""

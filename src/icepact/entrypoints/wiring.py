@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -24,6 +25,7 @@ from icepact.policy.layers import Policies, ResourceCatalog
 from icepact.policy.options import BUILT_IN_STRATEGIES, strategy_names, with_strategies
 from icepact.policy.validation import complaint, path_of_error, show_path
 from icepact.record.store import RecordStore
+from icepact.telemetry import logs, trace
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -75,6 +77,7 @@ def build_application(
     }
     names = strategy_names(strategies or ())
     settings = load_config(None if config is None else str(config), flags, names)
+    set_up_telemetry(settings)
     rules = policies_of(settings, names)
     if spark is None:
         chosen = catalog_of(settings, rules)
@@ -182,6 +185,16 @@ def _expanded(value: Any, document: Document, keys: tuple[str | int, ...]) -> An
         return os.environ[match[1]]
 
     return _VARIABLE.sub(of_environment, value)
+
+
+def set_up_telemetry(config: Config) -> None:
+    """Traces and logs of this process, as the configuration and OpenTelemetry's variables say; without a word of
+    either everything stays silent."""
+    wanted = config.telemetry
+    if wanted.traces is not None and urlsplit(wanted.traces).scheme not in ("http", "https"):
+        raise BadInput("telemetry.traces: write the address of a collector, such as http://localhost:4318")
+    trace.setup(wanted.traces, headers=wanted.traces_headers, service=wanted.service_name)
+    logs.setup(json=wanted.logs == "json")
 
 
 # -- the catalog ----------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ from icepact.policy.managed import ManagedBy, leaves_alone, managed_by
 from icepact.policy.options import Options
 from icepact.record.store import RecordStore, RunStore
 from icepact.stats.table import FileStats, file_stats_of
+from icepact.telemetry import trace
 
 _RUNS_REMEMBERED, _RUNS_OF_OTHERS = 12, 16
 """Of which speeds are learned: older ones would count for next to nothing."""
@@ -99,8 +100,12 @@ def plan(
 ) -> Plan:
     """Pin a table and plan, within further limits if there are any; files are listed only where there is something to
     do. What is due is judged as of `now`, if it is given."""
+    with trace.span("planning", table=name):
+        return _planned(context, name, request, limits, now or datetime.now(UTC))
+
+
+def _planned(context: Context, name: str, request: Options, limits: Sequence[Limit], now: datetime) -> Plan:
     table, policy = _table_and_policy(context, name, request)
-    now = now or datetime.now(UTC)
     aside = set_aside(context.store.failures(table.uuid), now)
     if policy.where is not None:  # only a scan knows which files have rows that match
         state = table.pin(branch=policy.branch, where=policy.where, snapshot_id=policy.snapshot_id)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -75,6 +75,22 @@ class ServiceSettings(StrictModel):
     keep_plans: Seconds = Field(default=7 * 86400.0, description="How long plans that jobs have made are kept.")
 
 
+class TelemetrySettings(StrictModel):
+    """What can be watched, and where it goes. Variables of OpenTelemetry (`OTEL_*`) come before this."""
+
+    traces: str | None = Field(
+        default=None, repr=False, description="Address of an OpenTelemetry collector (OTLP/HTTP); null for no traces."
+    )
+    traces_headers: Mapping[str, Text] = Field(
+        default_factory=dict, repr=False, description="Headers for the collector, such as a key."
+    )
+    service_name: str = Field(default="icepact", min_length=1, description="The name of the service in traces.")
+    logs: Literal["text", "json"] = Field(default="text", description="Logs for people, or JSON on each line.")
+    metrics_tables: int = Field(
+        default=200, ge=0, description="So many tables have gauges of their own; the others are put together."
+    )
+
+
 class Config(StrictModel):
     """`icepact.yaml`. What may hold a secret is never printed."""
 
@@ -101,6 +117,7 @@ class Config(StrictModel):
     spark: SparkSettings = Field(default_factory=SparkSettings)
     policy: Options = Field(default_factory=Options, description="Options for all tables.")
     policies: Path | None = Field(default=None, description="A policy file: wishes by table.")
+    telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings, description="Traces, metrics and logs.")
     budgets: Budgets = Field(default_factory=Budgets, description="Hourly budgets of namespaces and of the fleet.")
     service: ServiceSettings = Field(default_factory=ServiceSettings, description="How the service runs.")
     prices: ConfiguredPrices = Field(

@@ -16,17 +16,26 @@ _OURS = "_icepact"
 
 
 def setup(*, json: bool, level: int | None = None) -> None:
-    """Write all logs of this process to stderr: as JSON, with the ids of what is worked on, or as lines for people.
-    Without `json` and `level` everything stays as it is: only warnings are shown, by Python itself."""
+    """Write logs to stderr: as JSON, with the ids of what is worked on, or as lines for people.
+
+    With a `level` that is what this process does with all its logs, and `level` is for those of icepact. Without one
+    the process is somebody else's: only what icepact says is written by us, and without `json` nothing changes at all.
+    """
     if not json and level is None:
         return
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if json else Lines())
     setattr(handler, _OURS, True)
-    root = logging.getLogger()
-    root.handlers[:] = [*(old for old in root.handlers if not hasattr(old, _OURS)), handler]
+    ours, root = logging.getLogger("icepact"), logging.getLogger()
+    for logger in (ours, root):
+        logger.handlers[:] = [old for old in logger.handlers if not hasattr(old, _OURS)]
+    ours.propagate = level is not None
+    if level is None:
+        ours.addHandler(handler)
+        return
+    root.addHandler(handler)
     root.setLevel(logging.WARNING)
-    logging.getLogger("icepact").setLevel(logging.INFO if level is None else level)
+    ours.setLevel(level)
     logging.captureWarnings(True)
 
 
