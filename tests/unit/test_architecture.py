@@ -108,6 +108,8 @@ def test_the_tree_of_errors() -> None:
     assert {kind.__name__ for kind in ERRORS if exit_code(kind()) == 2} == {
         *("BadInput", "TableNotFound", "Unsupported", "SetupMissing"),
         *("JobNotFound", "Conflict", "StoreUnusable", "TablePaused"),
+        *("JobNotFound", "Conflict", "StoreUnusable"),
+        *("TenantNotFound", "KeyNotFound", "NotAllowed"),
     }
     assert {kind.__name__ for kind in ERRORS if issubclass(kind, TemporaryError)} == {
         "TemporaryError",

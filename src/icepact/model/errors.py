@@ -4,6 +4,9 @@
     ├── BadInput                 refused at the door: nothing was started
     │   ├── TableNotFound
     │   ├── JobNotFound
+    │   ├── TenantNotFound
+    │   ├── KeyNotFound
+    │   ├── NotAllowed           the key is good, and its role does not go so far
     │   ├── Conflict             as things are, it cannot be done: a job has ended, a key stands for another request
     │   ├── Unsupported          the table or runtime is one we will not touch
     │   ├── TablePaused          runs on it failed one after the other: it is left alone for a while
@@ -46,6 +49,18 @@ class TableNotFound(BadInput):
 
 class JobNotFound(BadInput):
     """There is no such job."""
+
+
+class TenantNotFound(BadInput):
+    """There is no such tenant."""
+
+
+class KeyNotFound(BadInput):
+    """There is no such key."""
+
+
+class NotAllowed(BadInput):
+    """The role of this key does not allow it."""
 
 
 class Conflict(BadInput):
