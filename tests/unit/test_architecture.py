@@ -110,11 +110,14 @@ def test_the_tree_of_errors() -> None:
         *("JobNotFound", "Conflict", "StoreUnusable", "TablePaused"),
         *("JobNotFound", "Conflict", "StoreUnusable"),
         *("TenantNotFound", "KeyNotFound", "NotAllowed"),
+        *("NotFound", "Unauthorized"),
     }
     assert {kind.__name__ for kind in ERRORS if issubclass(kind, TemporaryError)} == {
         "TemporaryError",
         "HeadMoved",
         "TableBusy",
+        "TooManyRequests",
+        "ServiceUnreachable",
     }
     assert not any(issubclass(kind, TemporaryError) and issubclass(kind, PermanentError) for kind in ERRORS)
     tree = errors.__doc__ or ""
