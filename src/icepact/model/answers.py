@@ -8,6 +8,7 @@ from pydantic import Field
 
 from icepact.model.documents import Document, Moment
 from icepact.model.errors import IcepactError
+from icepact.model.tenant import ApiKey
 
 PROBLEM_TYPE = "urn:icepact:problem:"
 
@@ -100,3 +101,19 @@ class PolicyDocument(Document):
 
 
 Cursor = Annotated[str | None, Field(description="Give it as `cursor` to go on; null if there is no more.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewKey(Document):
+    """A key that was just made."""
+
+    key: ApiKey
+    secret: str
+    """Shown once, kept by nobody."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alive(Document):
+    """A process that answers."""
+
+    status: str

@@ -12,6 +12,9 @@ class ApiSettings:
 
     host: str = "127.0.0.1"
     """The address that it listens on."""
+    unprotected: bool = False
+    """No keys are needed on other addresses than loopback, either, as long as there are none: something in front keeps
+    strangers out."""
     allowed_hosts: tuple[str, ...] = ()
     """Names that requests may have been sent to; on loopback its own names are always among them, and elsewhere none
     means any."""
@@ -44,3 +47,8 @@ class ApiSettings:
     def on_loopback(self) -> bool:
         """Whether only this machine reaches it."""
         return self.host in LOOPBACK or self.host.startswith("127.")
+
+    @property
+    def may_be_open(self) -> bool:
+        """Whether nobody needs a key as long as there are none."""
+        return self.on_loopback or self.unprotected

@@ -12,6 +12,8 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
+from starlette.exceptions import HTTPException
+
 from icepact.entrypoints.api.problems import answer, of_status
 from icepact.entrypoints.api.settings import LOOPBACK, ApiSettings
 
@@ -35,12 +37,11 @@ _LARGE = "/api/v1/plans/apply"
 """Where a body may be a saved plan."""
 
 
-class _Refused(Exception):
-    """The rest of the request is not wanted, or did not come."""
+class _Refused(HTTPException):
+    """The rest of the request is not wanted, or did not come; what was not read of it is not taken for another one."""
 
     def __init__(self, status: int, detail: str) -> None:
-        super().__init__(detail)
-        self.status, self.detail = status, detail
+        super().__init__(status, detail, {"Connection": "close"})
 
 
 class Shield:
@@ -78,8 +79,8 @@ class Shield:
             await self._app(scope, self._limited(scope, headers, receive), sent)
         except _Refused as refused:
             if not begun:
-                close = {"Connection": "close"}  # what was not read is not a request
-                await answer(of_status(refused.status, refused.detail, request_id), close)(scope, receive, sent)
+                problem = of_status(refused.status_code, refused.detail, request_id)
+                await answer(problem, refused.headers)(scope, receive, sent)
         except Exception as error:
             _log.error("%s: %s", request_id, type(error).__name__, exc_info=error)
             if begun:
