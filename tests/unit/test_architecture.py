@@ -108,7 +108,6 @@ def test_the_tree_of_errors() -> None:
     assert {kind.__name__ for kind in ERRORS if exit_code(kind()) == 2} == {
         *("BadInput", "TableNotFound", "Unsupported", "SetupMissing"),
         *("JobNotFound", "Conflict", "StoreUnusable", "TablePaused"),
-        *("JobNotFound", "Conflict", "StoreUnusable"),
         *("TenantNotFound", "KeyNotFound", "NotAllowed"),
         *("NotFound", "Unauthorized"),
     }

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from icepact.model.documents import Document, Moment
 from icepact.model.errors import IcepactError
+from icepact.model.health import Health
 from icepact.model.tenant import ApiKey
 
 PROBLEM_TYPE = "urn:icepact:problem:"
@@ -51,8 +52,8 @@ class TableHealth(Document):
     checked_at: Moment
     age_seconds: float
     """Since it was looked at."""
-    health: Mapping[str, Any]
-    """As `icepact health --json` prints it."""
+    health: Health
+    """Long lists of it may be cut."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

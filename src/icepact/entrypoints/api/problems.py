@@ -29,6 +29,7 @@ _STATUS: Mapping[type[IcepactError], int] = {
     errors.Unauthorized: 401,
     errors.NotAllowed: 403,
     errors.Conflict: 409,
+    errors.TablePaused: 409,
     errors.StoreUnusable: 503,
     errors.SetupMissing: 503,
     errors.CatalogUnusable: 503,
