@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from icepact.economics.lessons import Lessons as Lessons
-    from icepact.model.costs import Costs as Costs
     from icepact.entrypoints.library import Compactor as Compactor
+    from icepact.model.costs import Costs as Costs
     from icepact.model.decision import TableDecisions as TableDecisions
     from icepact.model.fleet import Fleet as Fleet
     from icepact.model.fleet import Round as Round

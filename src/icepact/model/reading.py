@@ -10,7 +10,7 @@ from icepact.model.health import Facts, Health, Overlap, PartitionHealth, Priori
 from icepact.model.histogram import Histogram, SizeClass
 from icepact.model.housekeeping import Waiting
 from icepact.model.job import Job
-from icepact.model.run import Owner, RunRecord
+from icepact.model.run import RunRecord
 from icepact.model.snapshot import SnapshotInfo
 
 Json = Mapping[str, Any]

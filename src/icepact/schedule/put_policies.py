@@ -71,4 +71,3 @@ def policies_document(policies: Policies) -> dict[str, Any]:
         "for_all": values,
         "not_ours": list(policies.not_ours),
     }
-

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from icepact.entrypoints.api.callers import Asked
 from icepact.entrypoints.api.problems import answer, kind_of, of_status, problem_of
 from icepact.model.documents import document_of
+from icepact.model.errors import TemporaryError
 from icepact.model.job import MOST_FAILURES, Job, JobRequest, JobStatus
 
 _WAIT = re.compile(r"(\d{1,4}(?:\.\d{1,3})?)(ms|s|m)")
@@ -73,6 +74,8 @@ async def submit(
     plan: bytes = b"",
 ) -> Job:
     """Put a job into the queue for whoever asks."""
+    if asked.context.service.draining.is_set():
+        raise TemporaryError("this process is about to end, and takes no new jobs")
     submitted = partial(
         asked.context.service.jobs.submit,
         request,
@@ -83,7 +86,10 @@ async def submit(
         plan=plan,
         most_failures=most_failures,
     )
-    return await anyio.to_thread.run_sync(submitted)
+    job = await anyio.to_thread.run_sync(submitted)
+    if not request.operation.only_reads:
+        await anyio.to_thread.run_sync(asked.write_down, f"jobs.{request.operation}", job)
+    return job
 
 
 async def waited(asked: Asked, job: Job, wait: str | None) -> Job:

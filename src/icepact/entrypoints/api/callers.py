@@ -1,16 +1,18 @@
 """Who asks: the key of a request, what it may do, and how often it may ask."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from icepact.model.errors import NotAllowed, TooManyRequests, Unauthorized
+from icepact.model.errors import IcepactError, NotAllowed, TooManyRequests, Unauthorized
 from icepact.model.job import DEFAULT_TENANT, Job
 from icepact.model.tenant import Caller, Role
 from icepact.schedule.scopes import visible
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 _MOST_BUCKETS = 10_000
 _LONGEST_KEY = 200
 
-bearer = HTTPBearer(auto_error=False, bearerFormat="API key", description="A key that `icepact keys create` shows once.")
+bearer = HTTPBearer(
+    auto_error=False, bearerFormat="API key", description="A key that `icepact keys create` shows once."
+)
 
 
 class Buckets:
@@ -79,6 +83,22 @@ class Asked:
         """Whether a job exists for whoever asks."""
         table = job.request.table
         return job.tenant == self.caller.tenant and (table is None or self.caller.sees(table))
+
+    def write_down(self, action: str, job: Job) -> None:
+        """Write down that whoever asks had something done by a job."""
+        target = job.request.table or job.job_id
+        self.context.audit.record(self.caller, action, target, request_id=self.request_id, details={"job": job.job_id})
+
+    @contextmanager
+    def audited(self, action: str, target: str, *, tenant: str | None = None, **details: Any) -> Iterator[None]:
+        """Write down that whoever asks changes something, and what came of it."""
+        write = partial(self.context.audit.record, self.caller, action, target, tenant=tenant)
+        try:
+            yield
+        except IcepactError as error:
+            write(result=str(error), request_id=self.request_id, details=details)
+            raise
+        write(request_id=self.request_id, details=details)
 
     @property
     def looks_after_all(self) -> bool:

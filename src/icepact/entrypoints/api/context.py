@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import anyio.to_thread
 
@@ -9,7 +10,10 @@ from icepact.entrypoints.api.callers import Buckets
 from icepact.entrypoints.api.settings import ApiSettings
 from icepact.entrypoints.serving import Service
 from icepact.model.job import Job
+from icepact.schedule.audit import Audit
+from icepact.schedule.gauges import StoreGauges
 from icepact.schedule.tenants import Tenants
+from icepact.telemetry.prometheus import ServiceMetrics
 
 _FIRST_LOOK = 0.02
 """Seconds; grows from there."""
@@ -59,17 +63,23 @@ class Context:
     """Requests by key."""
     failures: Buckets
     """Keys that are none, by address."""
+    audit: Audit
+    metrics: ServiceMetrics
     streams: int = 0
     """That are open."""
 
 
-def context_of(service: Service, settings: ApiSettings) -> Context:
-    """What the handlers of one application share."""
+def context_of(service: Service, settings: ApiSettings, workers: Path | None = None) -> Context:
+    """What the handlers of one application share; `workers` is the folder where workers of this machine write their
+    metrics."""
+    most = service.config.telemetry.metrics_tables
     return Context(
         service=service,
         settings=settings,
         tenants=Tenants(service.store, catalog=service.catalog.name, clock=service.clock),
         watch=Watch(service),
         buckets=Buckets(settings.requests_per_second, settings.burst),
+        audit=Audit(service.store, clock=service.clock),
+        metrics=ServiceMetrics(StoreGauges(service.store, service.catalog.recorded_as, tables=most), workers=workers),
         failures=Buckets(settings.failures_per_minute / 60, settings.failures_per_minute),
     )

@@ -50,7 +50,9 @@ def costs_answer(found: Sequence[Costs], form: str) -> Response:
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(_COLUMNS)
     for entry in found:
-        predicted, actual = ([getattr(amounts, name) for name in _AMOUNTS] for amounts in (entry.predicted, entry.actual))
+        predicted, actual = (
+            [getattr(amounts, name) for name in _AMOUNTS] for amounts in (entry.predicted, entry.actual)
+        )
         money = "" if entry.money_per_tb is None else entry.money_per_tb
         cells = [entry.table, entry.method, entry.runs, entry.input_bytes, *predicted, *actual, money, entry.currency]
         writer.writerow([_harmless(cell) for cell in cells])

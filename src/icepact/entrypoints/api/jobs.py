@@ -89,9 +89,7 @@ _EVENTS: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get(
-    "/jobs/{job_id}/events", summary="Watch a job.", responses=_EVENTS, response_class=StreamingResponse
-)
+@router.get("/jobs/{job_id}/events", summary="Watch a job.", responses=_EVENTS, response_class=StreamingResponse)
 async def job_events(asked: Viewer, job_id: str) -> Response:
     """Server-sent events: the job as it is now, then whenever something about it has changed."""
     job = await _found(asked, job_id)
@@ -133,6 +131,7 @@ async def cancel_job(asked: Operator, job_id: str, wait: Wait = None) -> Respons
     """Cancel a job that waits, or ask its worker to stop. 409 if it has ended."""
     await _found(asked, job_id)
     job = await anyio.to_thread.run_sync(asked.context.service.jobs.cancel, job_id)
+    await anyio.to_thread.run_sync(asked.write_down, "jobs.cancel", job)
     return job_answer(await waited(asked, job, wait))
 
 
@@ -141,4 +140,5 @@ async def resume_job(asked: Operator, job_id: str, wait: Wait = None) -> Respons
     """Put a job that failed or was cancelled back into the queue. 409 if it did not end so."""
     await _found(asked, job_id)
     job = await anyio.to_thread.run_sync(asked.context.service.jobs.resume, job_id)
+    await anyio.to_thread.run_sync(asked.write_down, "jobs.resume", job)
     return job_answer(await waited(asked, job, wait))

@@ -10,6 +10,7 @@ from icepact.entrypoints.api.context import Context
 from icepact.entrypoints.api.problems import answer, of_status, request_id_of
 from icepact.model.answers import Alive
 from icepact.model.errors import IcepactError
+from icepact.telemetry.prometheus import CONTENT_TYPE
 
 router = APIRouter(tags=["operations"])
 _PATIENCE = 3.0
@@ -46,5 +47,4 @@ def metrics(asked: Viewer) -> Response:
     """Metrics of this process, its workers and the record store. They name tables: once there are keys, this takes one
     of the tenant `default`."""
     asked.need_all()
-    found = asked.context.metrics
-    return Response(found.text(), headers={"Content-Type": found.content_type})
+    return Response(asked.context.metrics.text(), headers={"Content-Type": CONTENT_TYPE})

@@ -131,9 +131,7 @@ def history(asked: Viewer, table: Table, limit: Limit = 50, cursor: After = None
 
 def _runs(asked: Asked, table: str, limit: int, *, outcomes: bool = True) -> list[RunRecord]:
     service = asked.context.service
-    return list(
-        service.store.runs(catalog=service.catalog.recorded_as, table=table, limit=limit, outcomes=outcomes)
-    )
+    return list(service.store.runs(catalog=service.catalog.recorded_as, table=table, limit=limit, outcomes=outcomes))
 
 
 @router.get(

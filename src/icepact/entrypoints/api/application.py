@@ -3,6 +3,7 @@
 from importlib.metadata import version
 from typing import Any
 
+import uvicorn
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.openapi.utils import get_openapi
@@ -11,6 +12,7 @@ from fastapi.routing import APIRoute
 from icepact.entrypoints.api import costs, jobs, ops, plans, policies, signals, tables, tenants
 from icepact.entrypoints.api.context import context_of
 from icepact.entrypoints.api.problems import RESPONSES, install
+from icepact.entrypoints.api.server import server_of
 from icepact.entrypoints.api.settings import ApiSettings
 from icepact.entrypoints.api.shield import Shield
 from icepact.entrypoints.serving import Service
@@ -39,19 +41,26 @@ def create_api(service: Service, settings: ApiSettings | None = None) -> FastAPI
             expose_headers=["Location", "Retry-After", "ETag", "X-Request-ID"],
             max_age=600,
         )
-    app.add_middleware(Shield, settings=chosen)
+    app.add_middleware(Shield, settings=chosen, metrics=app.state.context.metrics)
     return app
 
 
-def settings_of(service: Service) -> ApiSettings:
-    """Limits as the configuration of a service has them."""
+def make_server(service: Service, host: str, port: int) -> uvicorn.Server:
+    """The server of the API; it does not listen yet."""
+    settings = settings_of(service, host)
+    return server_of(create_api(service, settings), settings, port=port)
+
+
+def settings_of(service: Service, host: str | None = None) -> ApiSettings:
+    """Limits as the configuration of a service has them, on this address or the one that it names."""
     said = service.config.service
     return ApiSettings(
-        host=said.host,
+        host=said.host if host is None else host,
         unprotected=said.unprotected,
         allowed_hosts=tuple(said.allowed_hosts),
         cors_origins=tuple(said.cors_origins),
         requests_per_second=said.requests_per_second,
+        burst=max(10, round(4 * said.requests_per_second)),
     )
 
 
