@@ -9,7 +9,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
-from icepact.entrypoints.api import costs, jobs, ops, plans, policies, signals, tables, tenants
+from icepact.entrypoints.api import costs, jobs, ops, plans, policies, runs, signals, tables, tenants
 from icepact.entrypoints.api.context import context_of
 from icepact.entrypoints.api.problems import RESPONSES, install
 from icepact.entrypoints.api.server import server_of
@@ -20,7 +20,16 @@ from icepact.model.answers import Problem
 from icepact.model.documents import schema_of
 
 PREFIX = "/api/v1"
-_ROUTERS = (jobs.router, tables.router, plans.router, policies.router, costs.router, signals.router, tenants.router)
+_ROUTERS = (
+    jobs.router,
+    tables.router,
+    runs.router,
+    plans.router,
+    policies.router,
+    costs.router,
+    signals.router,
+    tenants.router,
+)
 _ABOUT = """Jobs on the tables of one Iceberg catalog, and what is known of these tables.
 
 What needs a table is a job: the answer is 202 with the job, unless `wait` asks to wait for its end. Errors are problems
@@ -85,6 +94,7 @@ def _bare() -> FastAPI:
     )
     for router in _ROUTERS:
         app.include_router(router, prefix=PREFIX, responses=RESPONSES)
+    app.include_router(ops.about, prefix=PREFIX, responses=RESPONSES)
     app.include_router(ops.router, responses=RESPONSES)
     install(app)
 
