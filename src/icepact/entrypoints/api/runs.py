@@ -49,7 +49,7 @@ def _page(asked: Asked, table: str | None, open_only: bool, limit: int, cursor: 
             raise BadInput("cursor: the run that the page before ended with is not kept any more")
         skip = ids.index(after) + 1
     if table is None:  # only some of them may exist for whoever asks
-        found = [run for run in _runs(asked, None, _MOST_RUNS, open_only, outcomes=False)][skip:]
+        found = list(_runs(asked, None, _MOST_RUNS, open_only, outcomes=False))[skip:]
         wanted = [run for run in found if asked.caller.sees(run.table)][: limit + 1]
         service = asked.context.service
         whole = [service.store.run(run.run_id) or run for run in wanted[:limit]]
