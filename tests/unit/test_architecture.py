@@ -115,6 +115,7 @@ def test_the_tree_of_errors() -> None:
         "TemporaryError",
         "HeadMoved",
         "TableBusy",
+        "QuotaUsed",
         "TooManyRequests",
         "ServiceUnreachable",
     }

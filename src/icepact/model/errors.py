@@ -18,6 +18,7 @@
     ├── TemporaryError           trying again can help
     │   ├── HeadMoved            somebody committed in between: judge again at the new head
     │   ├── TableBusy            another run works on the table
+    │   ├── QuotaUsed            the tenant has spent what it may in an hour: the job waits
     │   ├── TooManyRequests      whoever asks has asked too often
     │   └── ServiceUnreachable   the service does not answer
     ├── PermanentError           trying again cannot help
@@ -109,6 +110,10 @@ class HeadMoved(TemporaryError):
 
 class TableBusy(TemporaryError):
     """Another run works on the table."""
+
+
+class QuotaUsed(TemporaryError):
+    """The tenant has spent what it may in an hour."""
 
 
 class TooManyRequests(TemporaryError):

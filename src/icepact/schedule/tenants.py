@@ -6,7 +6,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -34,6 +34,7 @@ _BETWEEN_USES = timedelta(minutes=1)
 _LONGEST_OVERLAP = timedelta(days=365)
 _TRIES = 20
 """A document that others change all the time is given up after so many."""
+_QUOTAS = "quotas"
 _NOBODY = hashlib.sha256(b"").hexdigest()
 
 
@@ -265,6 +266,26 @@ class Tenants:
     def is_open(self) -> bool:
         """Whether nobody has ever made a key, and there is no tenant. Keys that were revoked count."""
         return not self._any(KEYS) and not self._any(TENANTS)
+
+    # -- what a tenant has ------------------------------------------------------------------------
+
+    def quotas(self) -> Mapping[str, Quota]:
+        """The quotas of all tenants that are on record, by name."""
+
+        def look() -> Mapping[str, Quota]:
+            return {tenant.name: tenant.quota for tenant in self.tenants()}
+
+        found: Mapping[str, Quota] = self._remembered((_QUOTAS, ""), look)
+        return found
+
+    def quota(self, tenant: str) -> Quota:
+        """What a tenant may have at most; no limit for one that is not on record."""
+        made: _Made | None = self._known(TENANTS, tenant, _tenant_of)
+        return NO_QUOTA if made is None else made.tenant.quota
+
+    def exists(self, tenant: str) -> bool:
+        """Whether there is a tenant of that name."""
+        return tenant == DEFAULT_TENANT or self._known(TENANTS, tenant, _tenant_of) is not None
 
     # -- whose a table is -------------------------------------------------------------------------
 
