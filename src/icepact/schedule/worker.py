@@ -205,9 +205,7 @@ class Worker:
         """The next job, if there is one; a store that is away for a while has none."""
         try:
             self._take_back_from_the_dead()
-            return self._store.take_job(
-                self._catalog, self._owner, seconds=self._settings.lease, choose=next_job
-            )
+            return self._store.take_job(self._catalog, self._owner, seconds=self._settings.lease, choose=next_job)
         except StoreUnusable as error:
             _log.warning("no job can be taken: %s", error)
             self._stopping.wait(_LONGEST_IDLE)
@@ -226,9 +224,7 @@ class Worker:
                 continue
             reason = f"{job.worker} is gone" if gone else f"{job.worker} was not heard of any more"
             end = after_death(job, reason, now=now)
-            taken = self._store.take_back_job(
-                job, end.status, due_at=end.due_at, error=end.error, failed=end.failed
-            )
+            taken = self._store.take_back_job(job, end.status, due_at=end.due_at, error=end.error, failed=end.failed)
             if taken:
                 _log.warning("job %s: %s", job.job_id, end.error)
 

@@ -173,6 +173,9 @@ _WITH_VALUE = {
     "--max-delay",
     "--max-age",
     "--housekeeping",
+    "--host",
+    "--port",
+    "--workers",
     *(_spelled(name) for name in PLANNING if name not in _SWITCHES),
 }
 

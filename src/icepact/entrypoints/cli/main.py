@@ -13,6 +13,7 @@ from icepact.entrypoints.cli.fleet import fleet_app
 from icepact.entrypoints.cli.groups import Commands, usage
 from icepact.entrypoints.cli.housekeeping import housekeeping_app
 from icepact.entrypoints.cli.policy import policy_app
+from icepact.entrypoints.cli.service import service_app
 from icepact.entrypoints.cli.session import Session, exit_with, one_table
 from icepact.entrypoints.outputs import file_to_write, let_stdout_be_closed, write_file
 from icepact.maintain.interrupts import INTERRUPTED, begin, so_far, was_pressed
@@ -33,6 +34,7 @@ app = typer.Typer(
 app.add_typer(policy_app, name="policy")
 app.add_typer(fleet_app)
 app.add_typer(housekeeping_app)
+app.add_typer(service_app)
 
 
 def _version(asked: bool) -> None:

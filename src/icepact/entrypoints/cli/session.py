@@ -28,6 +28,11 @@ class Session:
         flags = {"--catalog": "catalog", "--warehouse": "warehouse", "--config": "config", "--policy": "policies"}
         return [word for flag, name in flags.items() if self.settings[name] for word in (flag, self.settings[name])]
 
+    @property
+    def service_settings(self) -> dict[str, Any]:
+        """What `build_service` is given."""
+        return {name: value for name, value in self.settings.items() if name != "verbose"}
+
     def application(self, **more: Any) -> "Application":
         """The application for this command; `short=True` for commands that end before Java's compiler pays off."""
         from icepact.entrypoints.wiring import build_application
