@@ -128,7 +128,7 @@ def test_a_port_that_is_taken_is_refused_in_one_line() -> None:
         port = first.getsockname()[1]
         with pytest.raises(BadInput, match=f"cannot listen on 127.0.0.1, port {port}: Address already in use"):
             listening("127.0.0.1", port)
-    with pytest.raises(BadInput, match="cannot listen on nowhere.invalid"):
+    with pytest.raises(BadInput, match="cannot listen on nowhere"):
         listening("nowhere.invalid", 0)
 
 
