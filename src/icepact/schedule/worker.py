@@ -43,6 +43,8 @@ from icepact.schedule.holding import Holding
 from icepact.schedule.operations import Answer, Task, answer_of, carry_out, cut
 from icepact.schedule.queue import JobEnd, after_death, after_error, after_outcome, is_late, next_job
 from icepact.schedule.requests import options_of
+from icepact.schedule.tracing import carried_out
+from icepact.telemetry.trace import Span
 
 if TYPE_CHECKING:
     from icepact.app import Application
@@ -191,7 +193,8 @@ class Worker:
             rung = self._bell.rung
             job = self._next()
             if job is not None:
-                self._do(job)
+                with carried_out(job) as span:
+                    self._do(job, span)
                 idle, quiet_since = _FIRST_IDLE, time.monotonic()
                 if (ended := self._must_end()) is not None:
                     return ended
@@ -205,9 +208,7 @@ class Worker:
         """The next job, if there is one; a store that is away for a while has none."""
         try:
             self._take_back_from_the_dead()
-            return self._store.take_job(
-                self._catalog, self._owner, seconds=self._settings.lease, choose=next_job
-            )
+            return self._store.take_job(self._catalog, self._owner, seconds=self._settings.lease, choose=next_job)
         except StoreUnusable as error:
             _log.warning("no job can be taken: %s", error)
             self._stopping.wait(_LONGEST_IDLE)
@@ -226,9 +227,7 @@ class Worker:
                 continue
             reason = f"{job.worker} is gone" if gone else f"{job.worker} was not heard of any more"
             end = after_death(job, reason, now=now)
-            taken = self._store.take_back_job(
-                job, end.status, due_at=end.due_at, error=end.error, failed=end.failed
-            )
+            taken = self._store.take_back_job(job, end.status, due_at=end.due_at, error=end.error, failed=end.failed)
             if taken:
                 _log.warning("job %s: %s", job.job_id, end.error)
 
@@ -245,7 +244,7 @@ class Worker:
 
     # -- one job ----------------------------------------------------------------------------------
 
-    def _do(self, job: Job) -> None:
+    def _do(self, job: Job, span: Span) -> None:
         holding = self._holding = Holding(self._store, job, self._owner, seconds=self._settings.lease)
         self._state = "busy"
         answer: Answer | None = None
@@ -256,6 +255,9 @@ class Worker:
                 end = self._end_of(holding, answer)
         except Exception as error:
             end = self._after(holding, error)
+        span.set(status=end.status.value, run=holding.run_id)
+        if end.status is not JobStatus.SUCCEEDED:
+            span.fail(end.error or end.status.value)
         try:
             if self._end(holding, end, answer):
                 self._afterwards(holding.job, end, answer)

@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -20,6 +21,7 @@ from icepact.entrypoints.wiring import application_of
 from icepact.model.errors import IcepactError
 from icepact.schedule.bell import Bell
 from icepact.schedule.worker import Ended, Worker, WorkerSettings
+from icepact.telemetry import metrics
 
 RENEWED = 75
 """Exit code of a worker that makes room for a new one."""
@@ -90,6 +92,10 @@ class WorkerProcess:
 
 def work(service: Service) -> int:
     """`icepact worker`: work until a signal says that it is to end; a worker that ails is followed by another."""
+    wanted = service.config.telemetry
+    if wanted.metrics_port is not None:
+        port = metrics.setup(port=wanted.metrics_port, host=wanted.metrics_host)
+        _log.info("metrics are at http://%s:%d/metrics", wanted.metrics_host, port)
     process = WorkerProcess(service)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, process.on_signal)
@@ -113,6 +119,8 @@ def work_for_parent() -> int:
             pass  # nobody listens any more
 
     service = build_service(settings["given"])
+    if settings["metrics"] is not None:
+        metrics.setup(folder=Path(settings["metrics"]))
     process = WorkerProcess(service, workers=settings["workers"], bell=bell, ended=said_ended)
     signal.signal(signal.SIGTERM, process.on_signal)
 
@@ -127,7 +135,6 @@ def work_for_parent() -> int:
 
 def run() -> NoReturn:
     """Entry point of a child."""
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s worker %(process)d %(levelname)s %(message)s")
     try:
         code = work_for_parent()
     except IcepactError as error:
