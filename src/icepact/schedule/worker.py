@@ -45,6 +45,8 @@ from icepact.schedule.queue import JobEnd, after_death, after_error, after_outco
 from icepact.schedule.quotas import Quotas
 from icepact.schedule.requests import options_of
 from icepact.schedule.tenants import Tenants
+from icepact.schedule.tracing import carried_out
+from icepact.telemetry.trace import Span
 
 if TYPE_CHECKING:
     from icepact.app import Application
@@ -200,7 +202,8 @@ class Worker:
             rung = self._bell.rung
             job = self._next()
             if job is not None:
-                self._do(job)
+                with carried_out(job) as span:
+                    self._do(job, span)
                 idle, quiet_since = _FIRST_IDLE, time.monotonic()
                 if (ended := self._must_end()) is not None:
                     return ended
@@ -252,7 +255,7 @@ class Worker:
 
     # -- one job ----------------------------------------------------------------------------------
 
-    def _do(self, job: Job) -> None:
+    def _do(self, job: Job, span: Span) -> None:
         holding = self._holding = Holding(
             self._store, job, self._owner, seconds=self._settings.lease, check_plan=self._quotas.check
         )
@@ -265,6 +268,9 @@ class Worker:
                 end = self._end_of(holding, answer)
         except Exception as error:
             end = self._after(holding, error)
+        span.set(status=end.status.value, run=holding.run_id)
+        if end.status is not JobStatus.SUCCEEDED:
+            span.fail(end.error or end.status.value)
         try:
             if self._end(holding, end, answer):
                 self._afterwards(holding.job, end, answer)
