@@ -41,6 +41,7 @@ from icepact.schedule.answers import (
 from icepact.schedule.bell import Bell
 from icepact.schedule.holding import Holding
 from icepact.schedule.operations import Answer, Task, answer_of, carry_out, cut
+from icepact.schedule.put_policies import CurrentPolicies
 from icepact.schedule.queue import JobEnd, after_death, after_error, after_outcome, is_late
 from icepact.schedule.quotas import Quotas
 from icepact.schedule.requests import options_of
@@ -122,6 +123,7 @@ class Worker:
         self._said_ended = ended
         self._memory = memory
         self._catalog = application.catalog.recorded_as
+        self._policies = CurrentPolicies(store, self._catalog, application.policies)
         self._owner = this_process()
         self._quotas = Quotas(
             store,
@@ -297,6 +299,7 @@ class Worker:
 
     def _answer(self, job: Job, holding: Holding) -> Answer:
         """Carry on with the run that the job had begun, or begin."""
+        self._application.policies = self._policies()  # others may have been put since the last job
         known = self._carried_on(job, holding)
         if known is not None:
             return known
