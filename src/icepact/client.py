@@ -322,7 +322,7 @@ class Client:
         again: bool | None = None,
     ) -> "httpx.Response":
         """One request, tried again if that can help and cannot hurt."""
-        httpx = _httpx()
+        transport_error, connect_error = _httpx().TransportError, _httpx().ConnectError
         may_repeat = method in ("GET", "PUT", "DELETE") if again is None else again
         content = text if body is None else json.dumps(body)
         sent = {**(headers or {}), **({"Content-Type": "application/json"} if content is not None else {})}
@@ -331,11 +331,11 @@ class Client:
         for attempt in range(self._retries + 1):
             last = attempt == self._retries
             try:
-                response: httpx.Response = self._http.request(
+                response = self._http.request(
                     method, _PREFIX + path, params=query, content=content, headers=sent, timeout=timeout
                 )
-            except httpx.TransportError as error:
-                unheard = may_repeat or isinstance(error, httpx.ConnectError)
+            except transport_error as error:
+                unheard = may_repeat or isinstance(error, connect_error)
                 if last or not unheard:
                     raise _unreachable(self._url, error) from None
                 self._pause(_pause(attempt, None))

@@ -18,7 +18,7 @@ from icepact.entrypoints.api.answering import (
     submit,
     waited,
 )
-from icepact.entrypoints.api.bodies import OperationBody, body_of
+from icepact.entrypoints.api.bodies import How, OperationBody, body_of
 from icepact.entrypoints.api.callers import Asked, Operator, Viewer
 from icepact.entrypoints.api.costs import CSV, Format, costs_answer
 from icepact.entrypoints.api.paging import MOST, After, Limit, Page, cursor_of, key_of
@@ -178,8 +178,8 @@ def _add(operation: Operation, summary: str, kind: Any) -> None:
         asked: Asked, table: str, body: OperationBody | None, wait: str | None = None, key: str | None = None
     ) -> Response:
         request = (body or body_of(operation)()).request(operation, asked.table(table))
-        how = body.how if body else {}
-        return job_answer(await waited(asked, await submit(asked, request, key=key, **how), wait))  # type: ignore[arg-type]
+        how = body.how if body else How()
+        return job_answer(await waited(asked, await submit(asked, request, key=key, **how), wait))
 
     ask_for.__name__ = f"{operation.value}_table"
     ask_for.__annotations__ = {
