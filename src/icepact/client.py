@@ -202,9 +202,10 @@ class Client:
         for found in self._pages("/runs", table=table, open_only=open_only):
             yield run_of(found), found.get("dead")
 
-    def costs(self, table: str | None = None, *, limit: int = 100, days: float = 30.0) -> Sequence[Costs]:
-        """What the newest runs on a table cost, or all runs of so many days."""
-        found = self._get("/costs", days=days) if table is None else self._get(f"{_table(table)}/costs", limit=limit)
+    def costs(self, table: str | None = None, *, limit: int = 100, days: float | None = None) -> Sequence[Costs]:
+        """What the newest runs cost, on a table or on all; or those of so many days, on all."""
+        path = "/costs" if table is None else f"{_table(table)}/costs"
+        found = self._get(path, limit=limit, days=days if table is None else None)
         return [_value(Costs, each) for each in found]
 
     def committed(self, table: str, snapshot_id: int | None = None) -> None:
