@@ -43,7 +43,7 @@ from icepact.schedule.holding import Holding
 from icepact.schedule.operations import Answer, Task, answer_of, carry_out, cut
 from icepact.schedule.queue import JobEnd, after_death, after_error, after_outcome, is_late, next_job
 from icepact.schedule.requests import options_of
-from icepact.schedule.tracing import carried_out
+from icepact.schedule.tracing import carried_out, named
 from icepact.telemetry.trace import Span
 
 if TYPE_CHECKING:
@@ -247,6 +247,7 @@ class Worker:
     def _do(self, job: Job, span: Span) -> None:
         holding = self._holding = Holding(self._store, job, self._owner, seconds=self._settings.lease)
         self._state = "busy"
+        _log.info("%s: attempt %d", named(job), job.attempts)
         answer: Answer | None = None
         try:
             end = self._refusal(job)
@@ -255,6 +256,7 @@ class Worker:
                 end = self._end_of(holding, answer)
         except Exception as error:
             end = self._after(holding, error)
+        _log.info("%s: %s%s", named(job), end.status, f" ({end.error})" if end.error else "")
         span.set(status=end.status.value, run=holding.run_id)
         if end.status is not JobStatus.SUCCEEDED:
             span.fail(end.error or end.status.value)

@@ -76,6 +76,8 @@ class RunMetrics:
         self._add("files_compacted_total", sum(group.input_files for group in done), **run)
         self._add("bytes_read_total", sum(group.bytes_in for group in written), **run)
         self._add("bytes_written_total", sum(group.bytes_out for group in written), **run)
+        for status in NOT_WELL:  # from zero on: an alert would not see the first one otherwise
+            self._all["compactions_failed_total"].labels(**run, status=status.value)
         well = "failed" if outcome.status in NOT_WELL else "succeeded"
         self._add(f"compactions_{well}_total", 1, **run, status=outcome.status.value)
         self._observe("compaction_duration_seconds", outcome.seconds, **run, status=outcome.status.value)
