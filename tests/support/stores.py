@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from icepact.record.kv.store import KvStore
 from icepact.record.sql import SqlStore
 from icepact.record.store import RecordStore
 from tests.support.records import NOON
@@ -29,9 +30,10 @@ class Clock:
 
 def made(kind: str, request: pytest.FixtureRequest, folder: Path, clock: Clock) -> RecordStore:
     """A new store; it is closed after the test."""
+    store: SqlStore | KvStore
     match kind:
         case "memory":
-            store = SqlStore.in_memory(clock=clock)
+            store = KvStore.in_memory(clock=clock)
         case "sqlite":
             store = SqlStore.in_file(folder / "not" / "there" / "yet" / "icepact.db", clock=clock)
         case _:

@@ -114,7 +114,11 @@ def test_one_job_holds_a_table_and_readers_come_by(store: RecordStore) -> None:
     assert taken(store).job_id == "j2"
 
 
-def test_the_database_itself_refuses_a_second_job_on_a_table(store: RecordStore) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_the_database_itself_refuses_a_second_job_on_a_table(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock, kind: str
+) -> None:
+    store = made(kind, request, tmp_path, clock)
     assert isinstance(store, SqlStore)
     for job_id in ("j1", "j2"):
         store.submit_job(make_job(job_id))

@@ -18,9 +18,10 @@ from alembic.script import ScriptDirectory
 from icepact.model.errors import BadInput, RunLost, TableBusy
 from icepact.model.run import Attempt, Checkpoint, CommittedBatch, Failure, Owner, RunRecord
 from icepact.model.status import TRANSITIONS, Status
-from icepact.record import database
+from icepact.record import clock as clocks
 from icepact.record.database import SCHEMA_VERSION
 from icepact.record.migrate import scripts, upgrade
+from icepact.record.kv.store import KvStore
 from icepact.record.sql import SqlStore
 from icepact.record.store import RecordStore
 from icepact.record.tables import METADATA
@@ -244,7 +245,7 @@ def test_an_unknown_commit_stays_known(store: RecordStore) -> None:
 
 @pytest.mark.parametrize(("origin", "to"), [(a, b) for a in TRANSITIONS for b in Status])
 def test_a_run_goes_only_where_it_can(request: pytest.FixtureRequest, clock: Clock, origin: Status, to: Status) -> None:
-    store = SqlStore.in_memory(clock=clock)
+    store = KvStore.in_memory(clock=clock)
     claim = store.begin(run_record("r1", status=origin))
     if to in TRANSITIONS[origin]:
         store.move(claim, to)
@@ -655,7 +656,7 @@ def test_a_database_server_tells_the_time(request: pytest.FixtureRequest, monkey
             return datetime.now(UTC) + timedelta(hours=5)
 
     with monkeypatch.context() as patched:
-        patched.setattr(database, "datetime", Ahead)
+        patched.setattr(clocks, "datetime", Ahead)
         assert abs(wrong.now() - datetime.now(UTC)) < timedelta(hours=1)
         with pytest.raises(TableBusy):
             wrong.acquire("table", "another", Owner(host="there", pid=2, born=2), seconds=3600)
