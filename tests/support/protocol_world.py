@@ -42,7 +42,7 @@ from icepact.model.run import Owner, RunRecord
 from icepact.model.status import Status
 from icepact.record import process
 from icepact.record.kv.store import KvStore
-from icepact.record.sql import SqlStore
+from icepact.record.store import RecordStore
 from icepact.record.watch import Watch
 from tests.support import model_table
 from tests.support.model_iceberg import Catalog, Compares, Data, Metadata, Refusal, Violation
@@ -189,7 +189,7 @@ class Deaf:
 class Recorded:
     """A record store: processes stop before they call it."""
 
-    def __init__(self, world: "World", store: SqlStore) -> None:
+    def __init__(self, world: "World", store: RecordStore) -> None:
         self._world = world
         self._store = store
 

@@ -22,7 +22,6 @@ from icepact.policy.units import parse_duration
 from icepact.record.liveness import dead, resumable_run
 from icepact.record.process import has_ended, is_gone, this_process
 from icepact.record.kv.store import KvStore
-from icepact.record.sql import SqlStore
 from icepact.record.watch import Watch
 from tests.support.records import NOON, run_record
 from tests.support.states import data_file, delete_file
@@ -293,11 +292,11 @@ def test_a_watch_hears_that_the_table_was_lost() -> None:
 
 
 def test_a_store_that_is_away_for_a_while_stops_nobody() -> None:
-    class Away(SqlStore):
+    class Away(KvStore):
         def renew(self, *args: object, **kwargs: object) -> None:
             raise BadInput("the run history cannot be used")
 
-    store = Away("sqlite://")
+    store = Away.in_memory()
     with Watch(store, store.acquire("t", "r1", US, seconds=60)) as watch:
         watch.look()
         watch.check()

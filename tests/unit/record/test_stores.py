@@ -27,7 +27,7 @@ from icepact.record.store import RecordStore
 from icepact.record.tables import METADATA
 from tests.support.records import NOON, run_outcome, run_record
 from tests.support.servers.postgres import Postgres, fresh_database
-from tests.support.stores import Clock, made
+from tests.support.stores import SHARED, Clock, made
 
 
 def ids(store: RecordStore, **asked: Any) -> list[str]:
@@ -303,7 +303,7 @@ def test_a_run_with_another_attempt_is_not_taken(store: RecordStore) -> None:
 
 
 def test_of_many_takers_one_wins(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> None:
-    for kind in ("sqlite", "postgres"):
+    for kind in SHARED:
         store = made(kind, request, tmp_path / kind, clock)
         store.begin(run_record("r1"))
         record = store.run("r1")
@@ -419,7 +419,7 @@ def test_a_lease_that_is_known_to_be_dead_is_not_waited_for(store: RecordStore) 
 
 
 def test_of_many_who_want_a_table_one_gets_it(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> None:
-    for kind in ("sqlite", "postgres"):
+    for kind in SHARED:
         store = made(kind, request, tmp_path / kind, clock)
 
         def acquire(number: int, store: RecordStore = store) -> bool:

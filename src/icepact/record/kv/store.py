@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Self
 
 from icepact.record.clock import utc_now
 from icepact.record.kv.caches import KvCaches
@@ -16,6 +17,6 @@ class KvStore(KvRuns, KvLeases, KvJobs, KvCaches, KvDocuments):
     """A record store that needs nothing of its backend but compare-and-set."""
 
     @classmethod
-    def in_memory(cls, *, clock: Callable[[], datetime] = utc_now) -> "KvStore":
+    def in_memory(cls, *, clock: Callable[[], datetime] = utc_now) -> Self:
         """A store that forgets when the process ends."""
         return cls(Memory(), clock=clock)
