@@ -45,7 +45,7 @@ def _answers(port: int, password: str) -> bool | None:
         with socket.create_connection((LOOPBACK, port), timeout=5) as connection:
             connection.sendall(f"AUTH {password}\r\nPING\r\n".encode())
             with connection.makefile("rb") as answers:
-                return answers.readline().startswith(b"+OK") and answers.readline().startswith(b"+PONG") or None
+                return (answers.readline().startswith(b"+OK") and answers.readline().startswith(b"+PONG")) or None
     except OSError:
         return None
 

@@ -19,9 +19,9 @@ from icepact.model.files import DeleteKind, signature
 from icepact.model.run import Attempt, Failure, Owner
 from icepact.model.status import TRANSITIONS, Status
 from icepact.policy.units import parse_duration
+from icepact.record.kv.store import KvStore
 from icepact.record.liveness import dead, resumable_run
 from icepact.record.process import has_ended, is_gone, this_process
-from icepact.record.kv.store import KvStore
 from icepact.record.watch import Watch
 from tests.support.records import NOON, run_record
 from tests.support.states import data_file, delete_file

@@ -20,8 +20,8 @@ from icepact.model.run import Attempt, Checkpoint, CommittedBatch, Failure, Owne
 from icepact.model.status import TRANSITIONS, Status
 from icepact.record import clock as clocks
 from icepact.record.database import SCHEMA_VERSION
-from icepact.record.migrate import scripts, upgrade
 from icepact.record.kv.store import KvStore
+from icepact.record.migrate import scripts, upgrade
 from icepact.record.sql import SqlStore
 from icepact.record.store import RecordStore
 from icepact.record.tables import METADATA

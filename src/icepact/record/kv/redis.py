@@ -149,7 +149,9 @@ class Redis:
     def concerns(self) -> Sequence[str]:
         """What of the server's settings can lose what it has answered for."""
         found = []
-        persistence, memory = (self._ask(lambda name=name: self._client.info(name)) for name in ("persistence", "memory"))
+        persistence, memory = (
+            self._ask(lambda name=name: self._client.info(name)) for name in ("persistence", "memory")
+        )
         if not persistence.get("aof_enabled"):
             found.append("appendonly is off: when Redis is restarted, it forgets what came after its last snapshot")
         else:
