@@ -199,6 +199,7 @@ def _client(address: str) -> Any:
         "socket_connect_timeout": _TIMEOUT / 2,
         "socket_keepalive": True,
         "health_check_interval": 30,
+        "protocol": 2,
         "retry": None,
         "retry_on_error": [],
     }
