@@ -227,6 +227,17 @@ class TenantTurn:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TenantLimit:
+    """What holds jobs of a tenant back."""
+
+    tenant: str
+    jobs_at_once: int | None = None
+    """With workers; `None` for any number."""
+    used_up: bool = False
+    """True if it may not spend more in this hour: what holds a table waits, what only reads does not."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Queue:
     """All that decides which job is next."""
 
@@ -234,6 +245,8 @@ class Queue:
     turns: Sequence[TenantTurn]
     held_tables: frozenset[str] = frozenset()
     """Tables that running jobs hold."""
+    limits: Sequence[TenantLimit] = ()
+    """Of tenants that have some. Stores know of none: whoever chooses does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -56,6 +56,15 @@ class ServiceSettings(StrictModel):
         default=False,
         description="Listen on other addresses than loopback without keys: something in front keeps strangers out.",
     )
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(), description="Host names that requests may be sent to; on loopback its own ones always are."
+    )
+    cors_origins: tuple[str, ...] = Field(
+        default=(), description="Origins whose pages may call the API, such as https://tools.example; none."
+    )
+    requests_per_second: float = Field(
+        default=50.0, gt=0, le=1e6, description="Requests of one key, over a while; four times as many at once."
+    )
     workers: int = Field(default=1, ge=0, le=64, description="Workers that `serve` starts.")
     grace: Seconds = Field(
         default=30.0, description="How long a job that is under way may take to end once its worker is to stop."

@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -38,11 +39,21 @@ class Holding:
     in order.
     """
 
-    def __init__(self, store: RecordStore, job: Job, worker: Owner, *, seconds: float) -> None:
+    def __init__(
+        self,
+        store: RecordStore,
+        job: Job,
+        worker: Owner,
+        *,
+        seconds: float,
+        check_plan: Callable[[Job, "Plan"], None] = lambda job, plan: None,
+    ) -> None:
+        """`check_plan` raises if the plan of the job may not be carried out now."""
         self.job = job
         self._store = store
         self._worker = worker
         self._seconds = seconds
+        self._check_plan = check_plan
         self._lock = threading.Lock()
         self._progress = JobProgress()
         self._run_id: str | None = None
@@ -78,8 +89,9 @@ class Holding:
         self._now(JobProgress(operation=operation))
 
     def confirm(self, plan: "Plan") -> bool:
-        """Yes; it raises Cancelled if the job is to stop."""
+        """Yes; it raises Cancelled if the job is to stop, and QuotaUsed if its tenant has to wait."""
         self.check()
+        self._check_plan(self.job, plan)
         units = sum(len(step.units) for step in plan.rewrites)
         planned = sum(step.bytes for step in plan.rewrites)
         self._now(replace(self._progress, planned_units=units, planned_bytes=planned))

@@ -111,8 +111,8 @@ def _cut(value: Any, most: int, where: str, lengths: dict[str, int]) -> Any:
 
 
 def _saved(plan: "Plan | None") -> bytes:
-    """A plan as it is kept; empty if there is nothing in it to carry out."""
-    if plan is None or not plan.steps:
+    """A plan as it is kept; empty if none was made."""
+    if plan is None:
         return b""
     return saved_text(SavedPlan(plan=plan, made_at=datetime.now(UTC), icepact=version("icepact"))).encode()
 

@@ -41,8 +41,11 @@ from icepact.schedule.answers import (
 from icepact.schedule.bell import Bell
 from icepact.schedule.holding import Holding
 from icepact.schedule.operations import Answer, Task, answer_of, carry_out, cut
-from icepact.schedule.queue import JobEnd, after_death, after_error, after_outcome, is_late, next_job
+from icepact.schedule.put_policies import CurrentPolicies
+from icepact.schedule.queue import JobEnd, after_death, after_error, after_outcome, is_late
+from icepact.schedule.quotas import Quotas
 from icepact.schedule.requests import options_of
+from icepact.schedule.tenants import Tenants
 from icepact.schedule.tracing import carried_out, named
 from icepact.telemetry.trace import Span
 
@@ -120,7 +123,15 @@ class Worker:
         self._said_ended = ended
         self._memory = memory
         self._catalog = application.catalog.recorded_as
+        self._policies = CurrentPolicies(store, self._catalog, application.policies)
         self._owner = this_process()
+        self._quotas = Quotas(
+            store,
+            Tenants(store, catalog=application.catalog.name, clock=store.now),
+            self._catalog,
+            currency=application.prices.currency,
+            clock=store.now,
+        )
         self._stopping = threading.Event()
         self._over = threading.Event()
         self._holding: Holding | None = None
@@ -208,7 +219,9 @@ class Worker:
         """The next job, if there is one; a store that is away for a while has none."""
         try:
             self._take_back_from_the_dead()
-            return self._store.take_job(self._catalog, self._owner, seconds=self._settings.lease, choose=next_job)
+            return self._store.take_job(
+                self._catalog, self._owner, seconds=self._settings.lease, choose=self._quotas.choose()
+            )
         except StoreUnusable as error:
             _log.warning("no job can be taken: %s", error)
             self._stopping.wait(_LONGEST_IDLE)
@@ -245,7 +258,9 @@ class Worker:
     # -- one job ----------------------------------------------------------------------------------
 
     def _do(self, job: Job, span: Span) -> None:
-        holding = self._holding = Holding(self._store, job, self._owner, seconds=self._settings.lease)
+        holding = self._holding = Holding(
+            self._store, job, self._owner, seconds=self._settings.lease, check_plan=self._quotas.check
+        )
         self._state = "busy"
         _log.info("%s: attempt %d", named(job), job.attempts)
         answer: Answer | None = None
@@ -272,6 +287,8 @@ class Worker:
         now = self._store.now()
         if is_late(job, now):
             return JobEnd(status=JobStatus.FAILED, error="its deadline passed before it was begun")
+        if (refused := self._quotas.refusal(job)) is not None:
+            return JobEnd(status=JobStatus.FAILED, error=refused, error_type=TableNotFound.__name__)
         table = job.request.table
         if table is None or not job.request.holds_table:
             return None
@@ -284,12 +301,15 @@ class Worker:
 
     def _answer(self, job: Job, holding: Holding) -> Answer:
         """Carry on with the run that the job had begun, or begin."""
+        self._application.policies = self._policies()  # others may have been put since the last job
         known = self._carried_on(job, holding)
         if known is not None:
             return known
         request = job.request
         plan = self._store.job_plan(job.job_id) if request.operation is Operation.APPLY else b""
         options = options_of(request, self._application.policies.strategies)
+        if request.operation in (Operation.COMPACT, Operation.MAINTAIN):
+            options = self._quotas.capped(job.tenant, options)
         return carry_out(self._application, Task(request=request, options=options, listener=holding, plan=plan))
 
     def _carried_on(self, job: Job, holding: Holding) -> Answer | None:

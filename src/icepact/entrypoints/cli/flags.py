@@ -53,6 +53,7 @@ _GLOBAL_WITH_VALUE = (
     "--namespace",
     "--config",
     "--policy",
+    "--server",
 )
 _GLOBAL_SWITCHES = ("--json", "--verbose", "-v", "--version")
 GLOBAL_FLAGS = tuple(flag for flag in (*_GLOBAL_WITH_VALUE, *_GLOBAL_SWITCHES) if flag.startswith("--"))
@@ -173,6 +174,9 @@ _WITH_VALUE = {
     "--max-delay",
     "--max-age",
     "--housekeeping",
+    "--host",
+    "--port",
+    "--workers",
     *(_spelled(name) for name in PLANNING if name not in _SWITCHES),
 }
 

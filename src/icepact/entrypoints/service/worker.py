@@ -1,7 +1,7 @@
-"""The process of a worker: by itself, or as a child of `icepact serve`.
+"""The process of a worker, a child of `icepact serve` or `icepact worker`.
 
-A child reads its settings from stdin, as one line of JSON; every line after that says that there may be a new job, and
-the end of stdin that the parent is gone. On stdout it writes a line when a job has ended.
+It reads its settings from stdin, as one line of JSON; every line after that says that there may be a new job, and the
+end of stdin that the parent is gone. On stdout it writes a line when a job has ended.
 """
 
 import json
@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -31,11 +32,9 @@ _log = logging.getLogger("icepact")
 
 
 class WorkerProcess:
-    """A worker, and what this process hears: signals, and its parent if it has one."""
+    """A worker, and what this process hears: signals, and its parent."""
 
-    def __init__(
-        self, service: Service, *, workers: int = 1, bell: Bell | None = None, ended: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, service: Service, *, workers: int, bell: Bell, ended: Callable[[], None]) -> None:
         given = service.config.service
         self._grace = given.grace
         application = application_of(service.config, service.catalog, service.policies, service.store)
@@ -90,20 +89,8 @@ class WorkerProcess:
             os._exit(HANDED_OVER if holding is not None else 0)
 
 
-def work(service: Service) -> int:
-    """`icepact worker`: work until a signal says that it is to end; a worker that ails is followed by another."""
-    wanted = service.config.telemetry
-    if wanted.metrics_port is not None:
-        port = metrics.setup(port=wanted.metrics_port, host=wanted.metrics_host)
-        _log.info("metrics are at http://%s:%d/metrics", wanted.metrics_host, port)
-    process = WorkerProcess(service)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, process.on_signal)
-    return process.run()
-
-
 def work_for_parent() -> int:
-    """What a child of `icepact serve` does."""
+    """Work until the parent says that it is to end, or is gone; returns the exit code."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print is nothing for the parent
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the parent hears it, and says what is to be done
@@ -113,10 +100,8 @@ def work_for_parent() -> int:
     bell = Bell()
 
     def said_ended() -> None:
-        try:
+        with suppress(OSError):  # nobody may listen any more
             answers.write("ended\n")
-        except OSError:
-            pass  # nobody listens any more
 
     service = build_service(settings["given"])
     if settings["metrics"] is not None:

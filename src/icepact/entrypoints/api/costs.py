@@ -1,0 +1,64 @@
+"""What runs cost, as JSON or CSV."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import fields
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Response
+
+from icepact.economics.report import costs_of
+from icepact.entrypoints.api.answering import json_answer
+from icepact.entrypoints.api.callers import Viewer
+from icepact.model.costs import Amounts, Costs
+from icepact.model.documents import document_of
+
+router = APIRouter(tags=["costs"])
+Format = Annotated[Literal["json", "csv"], Query(description="How the answer is written.")]
+CSV: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Costs by table and method.", "content": {"text/csv": {"schema": {"type": "string"}}}}
+}
+_AMOUNTS = [field.name for field in fields(Amounts)]
+_COLUMNS = (
+    *("table", "method", "runs", "input_bytes"),
+    *(f"predicted_{name}" for name in _AMOUNTS),
+    *(f"actual_{name}" for name in _AMOUNTS),
+    *("money_per_tb", "currency"),
+)
+
+
+@router.get("/costs", summary="What all tables cost.", response_model=list[Costs], responses=CSV)
+def costs(
+    asked: Viewer,
+    days: Annotated[float, Query(gt=0, le=366, description="Runs of so many days.")] = 30.0,
+    format: Format = "json",
+) -> Response:
+    """What runs cost, next to what was predicted, by table and method."""
+    service = asked.context.service
+    since = service.clock() - timedelta(days=days)
+    runs = service.store.recent(catalog=service.catalog.recorded_as, since=since)
+    return costs_answer(costs_of(r.outcome for r in runs if r.outcome and asked.caller.sees(r.table)), format)
+
+
+def costs_answer(found: Sequence[Costs], form: str) -> Response:
+    """Costs in one of the forms."""
+    if form == "json":
+        return json_answer([document_of(entry) for entry in found])
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(_COLUMNS)
+    for entry in found:
+        predicted, actual = (
+            [getattr(amounts, name) for name in _AMOUNTS] for amounts in (entry.predicted, entry.actual)
+        )
+        money = "" if entry.money_per_tb is None else entry.money_per_tb
+        cells = [entry.table, entry.method, entry.runs, entry.input_bytes, *predicted, *actual, money, entry.currency]
+        writer.writerow([_harmless(cell) for cell in cells])
+    return Response(text.getvalue(), media_type="text/csv")
+
+
+def _harmless(cell: Any) -> Any:
+    """What a spreadsheet would take for a formula is text there, too."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t") else cell
