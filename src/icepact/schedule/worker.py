@@ -33,10 +33,12 @@ from icepact.record.process import is_gone, this_process
 from icepact.record.store import RecordStore
 from icepact.schedule.answers import (
     WORKER,
+    KnownWorker,
     forget_answers,
     keep_health,
     keep_plan,
     keep_tables,
+    keep_worker,
 )
 from icepact.schedule.bell import Bell
 from icepact.schedule.holding import Holding
@@ -253,11 +255,12 @@ class Worker:
         except Exception as error:
             end = self._after(holding, error)
         try:
-            if self._end(holding, end, answer):
-                self._afterwards(holding.job, end, answer)
+            listened_to = self._end(holding, end, answer)
         finally:
             self._holding, self._state = None, "idle"
             self._said_ended()
+        if listened_to:
+            self._afterwards(holding.job, end, answer)
 
     def _refusal(self, job: Job) -> JobEnd | None:
         """What becomes of a job that is not begun; `None` if it is."""
@@ -429,17 +432,17 @@ class Worker:
         now = self._store.now()
         if (self._state, job_id) == self._said and now - self._said_at < _SAID_AGAIN:
             return
-        body = {
-            "catalog": self._catalog,
-            "host": self._owner.host,
-            "pid": self._owner.pid,
-            "since": self._since.isoformat(),
-            "state": "stopping" if self._stopping.is_set() else self._state,
-            "job": job_id,
-            "jobs": self._jobs,
-            "seen_at": now.isoformat(),
-        }
-        self._store.put_document(WORKER, self._key, body)
+        known = KnownWorker(
+            catalog=self._catalog,
+            host=self._owner.host,
+            pid=self._owner.pid,
+            since=self._since,
+            state="stopping" if self._stopping.is_set() else self._state,
+            job=job_id,
+            jobs=self._jobs,
+            seen_at=now,
+        )
+        keep_worker(self._store, self._key, known)
         self._said, self._said_at = (self._state, job_id), now
 
     def _now(self) -> datetime:
