@@ -27,6 +27,7 @@ from icepact.model.errors import (
     Unsupported,
 )
 from icepact.model.job import Job, JobStatus, Operation
+from icepact.model.status import Status
 from icepact.policy.options import Options
 from icepact.record.pauses import forget_pause, job_failed, pause_of
 from icepact.record.process import is_gone, this_process
@@ -226,9 +227,21 @@ class Worker:
                 continue
             reason = f"{job.worker} is gone" if gone else f"{job.worker} was not heard of any more"
             end = after_death(job, reason, now=now)
-            taken = self._store.take_back_job(job, end.status, due_at=end.due_at, error=end.error, failed=end.failed)
-            if taken:
+            seen = self._with_its_run(job)
+            if seen and self._store.take_back_job(
+                seen, end.status, due_at=end.due_at, error=end.error, failed=end.failed
+            ):
                 _log.warning("job %s: %s", job.job_id, end.error)
+
+    def _with_its_run(self, job: Job) -> Job | None:
+        """A job of a dead worker with the run that it had begun, if it died before it could say so; `None` if it is in
+        other hands by now."""
+        if job.run_id is not None or not job.request.holds_table:
+            return job
+        runs = self._store.runs(catalog=self._catalog, table=job.request.table, limit=5, open_only=True, outcomes=False)
+        found = (run.run_id for run in runs if run.owner == job.worker and run.status is not Status.UNKNOWN)
+        run_id = next(found, None)
+        return job if run_id is None else self._store.renew_job(job.claim, seconds=0.0, run_id=run_id)
 
     def _must_end(self) -> Ended | None:
         self._jobs += 1

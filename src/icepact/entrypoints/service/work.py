@@ -26,8 +26,7 @@ class Working:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         self._supervisor.start()
-        while not self._asked.wait(1.0):  # without a limit no signal would be heard
-            pass
+        self._asked.wait()
         self._supervisor.wait()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
