@@ -84,7 +84,7 @@ class Serving:
         self._server.should_exit = True
 
     def _end_now(self) -> None:
-        self._supervisor.stop_now()
+        self._supervisor.stop()
         self._server.should_exit = self._server.force_exit = True
 
     def _pass_on(self) -> None:

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
@@ -19,23 +19,20 @@ class Working:
         settings = self.service.config.service
         self.workers = max(settings.workers, 1) if workers is None else workers
         self._supervisor = Supervisor(given, workers=self.workers, grace=settings.grace)
-        self._asked = threading.Semaphore(0)
-        self._signals = 0
+        self._asked = threading.Event()
 
     def run(self) -> None:
         """Work until a signal says that it is to end: the first in order, the second now."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         self._supervisor.start()
-        self._asked.acquire()
+        self._asked.wait()
         self._supervisor.wait()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del number, frame
-        self._signals += 1
-        stop = self._supervisor.stop if self._signals == 1 else self._supervisor.stop_now
-        threading.Thread(target=self._stop, args=(stop,), daemon=True).start()
+        threading.Thread(target=self._stop, daemon=True).start()
 
-    def _stop(self, stop: Callable[[], None]) -> None:
-        stop()
-        self._asked.release()
+    def _stop(self) -> None:
+        self._supervisor.stop()
+        self._asked.set()
