@@ -51,7 +51,7 @@ def metric_of(series: str) -> metrics.Metric | None:
 def text(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """What an API process says, with everything in it."""
     folder = tmp_path_factory.mktemp("counted")
-    metrics.setup(folder=folder)
+    metrics.setup(folder)
     effort = Effort(seconds=1.5, requests=20, write_requests=3)
     for status in (Status.COMMITTED, Status.FAILED):
         outcome = run_outcome("r1", status=status, effort=effort, money=0.25, currency="USD")

@@ -21,7 +21,7 @@ from icepact.model.status import Status
 from icepact.telemetry import metrics
 from icepact.telemetry.ids import about
 from icepact.telemetry.metrics import COUNTERS, GAUGES, HISTOGRAMS, REQUEST_SECONDS, STORE_UP, Reading
-from icepact.telemetry.prometheus import ServiceMetrics
+from icepact.telemetry.prometheus import ServiceMetrics, WorkerMetrics
 from tests.support.records import run_outcome
 
 OF_THE_ISSUE = [
@@ -66,7 +66,7 @@ def value(found: Values, name: str, **labels: str) -> float:
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     """This process is a worker that writes its counters there."""
-    metrics.setup(folder=tmp_path)
+    metrics.setup(tmp_path)
     yield tmp_path
     metrics.shutdown()
 
@@ -151,7 +151,7 @@ def test_several_workers_are_added_up_and_those_that_were_killed_stay(tmp_path: 
         from pathlib import Path
         from icepact.telemetry import metrics
         from tests.unit.telemetry.test_metrics import ended, outcome
-        metrics.setup(folder=Path({str(tmp_path)!r}))
+        metrics.setup(Path({str(tmp_path)!r}))
         for n in range(int(sys.argv[1])):
             ended(outcome(), sizes=(10,))
         print("done", flush=True)
@@ -195,16 +195,19 @@ def test_counters_are_right_whoever_asks_meanwhile(folder: Path) -> None:
     assert value(values(api.text()), "files_compacted_total") == 300
 
 
-def test_a_worker_by_itself_has_a_port(folder: Path) -> None:
-    port = metrics.setup(port=0)
+def test_workers_without_an_api_have_a_port_of_their_own(folder: Path) -> None:
     ended(outcome())
-    with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-        found = values(answer.read())
+    ours = WorkerMetrics(folder, host="127.0.0.1", port=0)
+    try:
+        with urlopen(f"http://127.0.0.1:{ours.port}/metrics") as answer:
+            found = values(answer.read())
+        with pytest.raises(BadInput, match=f"metrics cannot be served at 127.0.0.1, port {ours.port}: Address already"):
+            WorkerMetrics(folder, host="127.0.0.1", port=ours.port)
+    finally:
+        ours.close()
     assert value(found, "files_compacted_total") == 6
     assert ("process_resident_memory_bytes", frozenset()) in found
     assert not any(name.endswith("_created") for name, _ in found)
-    with pytest.raises(BadInput, match=f"metrics cannot be served at 127.0.0.1:{port}"):
-        metrics.setup(port=port)
 
 
 def test_a_folder_that_is_gone_fails_no_run(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

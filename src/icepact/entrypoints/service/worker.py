@@ -105,7 +105,7 @@ def work_for_parent() -> int:
 
     service = build_service(settings["given"])
     if settings["metrics"] is not None:
-        metrics.setup(folder=Path(settings["metrics"]))
+        metrics.setup(Path(settings["metrics"]))
     process = WorkerProcess(service, workers=settings["workers"], bell=bell, ended=said_ended)
     signal.signal(signal.SIGTERM, process.on_signal)
 
