@@ -11,6 +11,7 @@ import yaml
 
 from icepact.model.effort import Effort
 from icepact.model.status import Status
+from icepact.policy.config import TelemetrySettings
 from icepact.telemetry import metrics
 from icepact.telemetry.metrics import COUNTERS, GAUGES, HISTOGRAMS, REQUEST_SECONDS, STORE_UP, Reading
 from icepact.telemetry.prometheus import ServiceMetrics
@@ -152,3 +153,44 @@ def _every_panel_is_answered(server: Prometheus) -> None:
         if not server.query(expression(target["expr"]))
     ]
     assert empty == []
+
+
+# -- the page -------------------------------------------------------------------------------------
+
+PAGE = (ROOT / "docs/monitoring.md").read_text()
+
+
+def test_the_page_lists_the_metrics_as_they_are() -> None:
+    rows = [line.strip("|").split("|") for line in PAGE.split("<!-- metrics -->")[1].split("\n\n")[0].splitlines()[3:]]
+    listed = {cells[0].strip(" `"): tuple(re.findall(r"`(\w+)`", cells[2])) for cells in rows}
+    assert listed == {metric.name: metric.labels for metric in METRICS.values()}
+    kinds = {cells[0].strip(" `"): cells[1].strip() for cells in rows}
+    assert {name for name, kind in kinds.items() if kind == "counter"} == {metric.name for metric in COUNTERS}
+    assert {name for name, kind in kinds.items() if kind == "histogram"} == {
+        *(metric.name for metric in HISTOGRAMS),
+        REQUEST_SECONDS.name,
+    }
+
+
+def test_the_page_lists_the_alerts_and_settings_as_they_are() -> None:
+    alerts = {rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]}
+    assert set(re.findall(r"^\| `(Icepact\w+)` \|", PAGE, re.MULTILINE)) == alerts
+    settings = re.findall(r"^\| `(\w+)` \|", PAGE.split("## Metrics")[0], re.MULTILINE)
+    assert settings == list(TelemetrySettings.model_fields)
+
+
+def test_the_configuration_of_prometheus_is_one(tmp_path: Path) -> None:
+    [sample] = re.findall(r"<!-- prometheus -->\n```yaml\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / RULES.name).write_text(RULES.read_text())
+    (tmp_path / "prometheus.yml").write_text(sample)
+    checked = promtool("check", "config", str(tmp_path / "prometheus.yml"))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "6 rules found" in checked.stdout
+
+
+def test_the_query_on_the_page_asks_for_what_there_is(tmp_path: Path) -> None:
+    [query] = re.findall(r"```promql\n(.*?)\n```", PAGE, re.DOTALL)
+    rules = {"groups": [{"name": "page", "rules": [{"record": "x", "expr": query}]}]}
+    (tmp_path / "rules.yml").write_text(json.dumps(rules))
+    assert promtool("check", "rules", str(tmp_path / "rules.yml")).returncode == 0
+    assert all(metric_of(series) for series, _ in named(query))

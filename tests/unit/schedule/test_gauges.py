@@ -8,7 +8,7 @@ import pytest
 from icepact.model.effort import Effort, Estimate
 from icepact.model.job import Operation
 from icepact.model.status import Status
-from icepact.record.sql import SqlStore
+from icepact.record.kv.store import KvStore
 from icepact.schedule.answers import keep_health, keep_tables
 from icepact.schedule.gauges import StoreGauges
 from icepact.schedule.queue import next_job
@@ -24,9 +24,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(clock: Clock) -> Iterator[SqlStore]:
+def store(clock: Clock) -> Iterator[KvStore]:
     """An empty store."""
-    made = SqlStore.in_memory(clock=clock)
+    made = KvStore.in_memory(clock=clock)
     yield made
     made.close()
 
@@ -38,13 +38,13 @@ def read(gauges: StoreGauges, name: str) -> dict[str, float]:
     return {one.labels.get("tenant") or one.labels["table"]: one.value for one in found}
 
 
-def health(store: SqlStore, table: str, *, small: int, score: float, mergeable: int = 0) -> None:
+def health(store: KvStore, table: str, *, small: int, score: float, mergeable: int = 0) -> None:
     """A table was looked at."""
     found = {"small_files": small, "score": score, "mergeable_files": mergeable, "snapshot_id": 1}
     keep_health(store, "local", table, found, taken_at=NOON)
 
 
-def ran(store: SqlStore, run_id: str, table: str, *, minutes: int = 0, predicted: float = 0.0, **given: object) -> None:
+def ran(store: KvStore, run_id: str, table: str, *, minutes: int = 0, predicted: float = 0.0, **given: object) -> None:
     """A run on a table ended so many minutes after noon."""
     started = NOON + timedelta(minutes=minutes)
     claim = store.begin(run_record(run_id, table=table, started_at=started))
@@ -53,7 +53,7 @@ def ran(store: SqlStore, run_id: str, table: str, *, minutes: int = 0, predicted
     store.finish(claim, run_outcome(run_id, started_at=started, **facts))
 
 
-def test_the_queue_by_tenant(store: SqlStore, clock: Clock) -> None:
+def test_the_queue_by_tenant(store: KvStore, clock: Clock) -> None:
     gauges = StoreGauges(store, "local")
     assert gauges() == []
     operations = [Operation.COMPACT, Operation.MAINTAIN, Operation.HEALTH, Operation.EXPIRE]
@@ -71,7 +71,7 @@ def test_the_queue_by_tenant(store: SqlStore, clock: Clock) -> None:
     assert read(gauges, "queue_oldest_seconds") == {"red": 90, "blue": 0}
 
 
-def test_tables_as_they_were_seen_last(store: SqlStore) -> None:
+def test_tables_as_they_were_seen_last(store: KvStore) -> None:
     health(store, "db.a", small=7, score=40.5, mergeable=6)
     health(store, "db.b", small=1, score=99.0)
     gauges = StoreGauges(store, "local")
@@ -80,7 +80,7 @@ def test_tables_as_they_were_seen_last(store: SqlStore) -> None:
     assert read(gauges, "compaction_recommended") == {"db.a": 1, "db.b": 0}
 
 
-def test_runs_tell_when_a_table_was_compacted_and_how_good_predictions_were(store: SqlStore, clock: Clock) -> None:
+def test_runs_tell_when_a_table_was_compacted_and_how_good_predictions_were(store: KvStore, clock: Clock) -> None:
     ran(store, "r1", "db.a", predicted=8.0)
     ran(store, "r2", "db.a", predicted=13.0)
     ran(store, "r3", "db.b", status=Status.FAILED, predicted=30.0)
@@ -96,13 +96,13 @@ def test_runs_tell_when_a_table_was_compacted_and_how_good_predictions_were(stor
     assert read(gauges, "last_compaction_timestamp_seconds")["db.a"] > first["db.a"]
 
 
-def test_only_the_last_runs_of_a_table_are_compared(store: SqlStore) -> None:
+def test_only_the_last_runs_of_a_table_are_compared(store: KvStore) -> None:
     for n in range(12):
         ran(store, f"r{n:02}", "db.a", minutes=n, predicted=100.0 if n < 2 else 10.0)
     assert read(StoreGauges(store, "local"), "estimate_error_ratio") == {"db.a": 0.0}
 
 
-def test_tables_beyond_the_bound_are_put_together(store: SqlStore) -> None:
+def test_tables_beyond_the_bound_are_put_together(store: KvStore) -> None:
     for n in range(5):
         health(store, f"db.t{n}", small=n, score=100.0 - n, mergeable=n)
         ran(store, f"r{n}", f"db.t{n}", minutes=n, predicted=10.0 + n)
@@ -116,7 +116,7 @@ def test_tables_beyond_the_bound_are_put_together(store: SqlStore) -> None:
     assert read(StoreGauges(store, "local", tables=0), "small_files") == {"other": 10}
 
 
-def test_tables_that_are_not_there_any_more_are_left_out(store: SqlStore) -> None:
+def test_tables_that_are_not_there_any_more_are_left_out(store: KvStore) -> None:
     for table in ("db.a", "db.b"):
         health(store, table, small=1, score=50.0)
         ran(store, f"run of {table}", table)
@@ -126,7 +126,7 @@ def test_tables_that_are_not_there_any_more_are_left_out(store: SqlStore) -> Non
     assert set(read(gauges, "last_compaction_timestamp_seconds")) == {"db.b"}
 
 
-def test_tables_are_looked_at_only_so_often_and_the_queue_each_time(store: SqlStore, clock: Clock) -> None:
+def test_tables_are_looked_at_only_so_often_and_the_queue_each_time(store: KvStore, clock: Clock) -> None:
     gauges = StoreGauges(store, "local")
     gauges()
     health(store, "db.a", small=1, score=50.0)
@@ -140,13 +140,13 @@ def test_tables_are_looked_at_only_so_often_and_the_queue_each_time(store: SqlSt
     assert read(gauges, "small_files") == {"db.a": 2}
 
 
-def test_there_may_be_more_tables_than_are_read_at_once(store: SqlStore) -> None:
+def test_there_may_be_more_tables_than_are_read_at_once(store: KvStore) -> None:
     for n in range(450):
         health(store, f"db.t{n:03}", small=1, score=50.0)
     assert sum(read(StoreGauges(store, "local", tables=10), "small_files").values()) == 450
 
 
-def test_a_catalog_without_a_name_tells_no_secret(store: SqlStore) -> None:
+def test_a_catalog_without_a_name_tells_no_secret(store: KvStore) -> None:
     store.submit_job(make_job("j1", catalog="https://me:hush@host/x"))
     [depth] = [one for one in StoreGauges(store, "https://me:hush@host/x")() if one.name == "queue_depth"]
     assert depth.labels["catalog"] == "https://***@host/x"

@@ -19,6 +19,7 @@ import uvicorn
 
 from icepact.entrypoints.service.supervisor import Supervisor
 from icepact.entrypoints.serving import Service, build_service
+from icepact.entrypoints.wiring import set_up_telemetry
 from icepact.model.errors import BadInput
 from icepact.record.store import DocumentStore
 
@@ -48,6 +49,7 @@ class Serving:
     ) -> None:
         """`given` is what `build_service` is given; the rest is as the configuration says if it is not."""
         self.service = build_service(given)
+        set_up_telemetry(self.service.config, log_level=logging.INFO)
         settings = self.service.config.service
         host = settings.host if host is None else host
         if not settings.unprotected:

@@ -1,5 +1,6 @@
 """The process of `icepact worker`: workers on this machine, for an API elsewhere."""
 
+import logging
 import signal
 import threading
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from icepact.entrypoints.service.supervisor import Supervisor
 from icepact.entrypoints.serving import build_service
+from icepact.entrypoints.wiring import set_up_telemetry
 
 if TYPE_CHECKING:
     from icepact.telemetry.prometheus import WorkerMetrics
@@ -23,6 +25,7 @@ class Working:
     ) -> None:
         """`given` is what `build_service` is given; the rest is as the configuration says if it is not."""
         self.service = build_service(given)
+        set_up_telemetry(self.service.config, log_level=logging.INFO)
         settings = self.service.config.service
         self.workers = max(settings.workers, 1) if workers is None else workers
         self._counted = TemporaryDirectory(prefix="icepact-metrics-")
