@@ -231,11 +231,19 @@ def service_kills(
                     kills.append({"number": number, **_kill(served, load, dice)})
                     number += 1
             load.judge()
-            for kill in kills or [{"number": number, "hit": False}]:
-                yield {"kind": KIND, "seed": seed, **kill, "clean": load.verdict.clean, "jobs": load.verdict.jobs}
-            number += not kills
-            if not load.verdict.clean:
-                raise RuntimeError(f"{load.verdict}; see {served.log}")
+            judged = load.verdict
+            found = {
+                "lost": len(judged.lost),
+                "duplicated": len(judged.twice) + len(judged.held_by_two),
+                "changed": len(judged.changed),
+                "clean": judged.clean,
+                "jobs": tables,
+            }
+            for kill in kills:  # what came of all of them is told with the last
+                last = kill is kills[-1]
+                yield {"kind": KIND, "seed": seed, **kill, **(found if last else {"clean": True})}
+            if not judged.clean:
+                raise RuntimeError(f"{judged}; see {served.log}")
 
 
 def _wait(load: Load, seconds: float) -> bool:

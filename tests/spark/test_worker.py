@@ -12,10 +12,12 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.app import Application
+from icepact.iceberg.commit.run_files import run_folder
 from icepact.maintain.runs import hold
 from icepact.model.errors import StoreUnusable
 from icepact.model.job import Job, JobRequest, JobStatus, Operation
 from icepact.model.status import Status
+from icepact.policy.options import Options
 from icepact.record import watch
 from icepact.record.pauses import FAILURES, job_failed
 from icepact.record.store import RecordStore
@@ -27,6 +29,7 @@ from icepact.schedule.queue import next_job
 from icepact.schedule.worker import Ended, Worker, WorkerSettings
 from tests.support.jobs import THEM, make_job
 from tests.support.oracle import seen
+from tests.support.records import run_record
 
 FILES = 6
 
@@ -332,9 +335,12 @@ def test_a_worker_that_has_grown_makes_room(
 # -- after the death of a worker ------------------------------------------------------------------
 
 
-def died_over(jobs: Jobs, store: RecordStore, table: str, run_id: str | None) -> Job:
+def died_over(
+    jobs: Jobs, store: RecordStore, table: str, run_id: str | None, options: dict[str, Any] | None = None
+) -> Job:
     """A job in the hands of a worker that is not heard of any more, and has begun a run perhaps."""
-    job = jobs.submit(JobRequest(operation=Operation.COMPACT, table=table, options={"min_input_files": 2}))
+    options = options or {"min_input_files": 2}
+    job = jobs.submit(JobRequest(operation=Operation.COMPACT, table=table, options=options))
     taken = store.take_job(job.catalog, THEM, seconds=600, choose=next_job)
     assert taken is not None
     assert taken.job_id == job.job_id
@@ -350,6 +356,32 @@ def test_a_job_of_a_dead_worker_is_done_by_another(
     do(None)
     job = jobs.get(lost.job_id)
     assert (job.status, job.failures, job.attempts) == (JobStatus.SUCCEEDED, 1, 2)
+    assert commits(spark, table) == before + 1
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_the_run_of_a_dead_worker_is_carried_on_with(
+    jobs: Jobs, do: Do, store: RecordStore, spark: SparkSession, application: Application, table: str, said: bool
+) -> None:
+    """Also if it died before it could say that it had begun one; begun anew, it would be rewritten twice."""
+    options = {"rewrite_all": True}
+    plan = application.plan(table, Options(rewrite_all=True))
+    lost = died_over(jobs, store, table, "r1" if said else None, options=options)
+    run = run_record(
+        "r1",
+        catalog=lost.catalog,
+        table=table,
+        uuid=plan.uuid,
+        owner=THEM,
+        folder=run_folder(application.spark_catalog.table(table), "r1"),
+    )
+    store.begin(run, plan.to_json())
+    before = commits(spark, table)
+    do(None)
+    job = jobs.get(lost.job_id)
+    assert (job.status, job.run_id) == (JobStatus.SUCCEEDED, "r1")
+    assert job.result is not None
+    assert job.result["run_id"] == "r1"
     assert commits(spark, table) == before + 1
 
 

@@ -177,6 +177,7 @@ _WITH_VALUE = {
     "--host",
     "--port",
     "--workers",
+    "--metrics-port",
     *(_spelled(name) for name in PLANNING if name not in _SWITCHES),
 }
 
