@@ -61,6 +61,7 @@ class _Way(NamedTuple):
 _WAYS = (_Way(1.0, _ANY, 1.0), _Way(1.0, 1.0, 1.0, 1.0), _Way(8.0, 0.05, 0.5), _Way(1.0, 0.5, _ANY))
 """Days are alike; all hours are; weeks are; hours of a weekday are. The first is taken while nothing is known."""
 
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HourForecast(Document):
     """One hour to come."""
@@ -268,7 +269,7 @@ def choose_time(
     """The best time to begin between two moments, inside spans in which that is allowed; `None` if there is none. Of
     equally good ones the first is taken, and of those the one at which fewest others begin: `busy` counts them, by
     quarters of an hour."""
-    times = [at for at in _times(spans, earliest, latest)]
+    times = list(_times(spans, earliest, latest))
     if not times:
         return None
     chances = [chance(at) for at in times]
