@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +142,12 @@ def test_no_schedule_fires_twice_or_is_lost(
             ticking[number].seconds += LEASE_SECONDS + 1
             process.tick()
         work_off(store)
+    judge(store, fleet, clock, highest, jumps=bool(jumps), reported=reported)
+    store.close()
+
+
+def judge(store: SqlStore, fleet: SetFleet, clock: Clock, highest: datetime, *, jumps: bool, reported: int) -> None:
+    """What must be so after all of it."""
     jobs = all_jobs(store)
     assert all(job.status is JobStatus.SUCCEEDED and job.attempts == 1 for job in jobs)
     submitted = Counter(job.request.table for job in jobs)
@@ -156,7 +162,8 @@ def test_no_schedule_fires_twice_or_is_lost(
         schedule = known(store, table)
         assert schedule.fired is None or (schedule.fired.job_id and schedule.fired.ended)
         if table != "db.commits" and not jumps:
-            assert schedule.fired is not None and schedule.fired.due.planned == schedule.past.since
+            assert schedule.fired is not None
+            assert schedule.fired.due.planned == schedule.past.since
     if not jumps:
         timing = fleet.timings["db.hourly"]
         assert timing.schedule is not None
@@ -168,7 +175,6 @@ def test_no_schedule_fires_twice_or_is_lost(
     assert submitted["db.commits"] * 4 + seen <= reported
     assert seen < 4 or reported < 4
     assert bool(submitted["db.commits"]) == (reported - seen >= 4)
-    store.close()
 
 
 def test_thousands_of_fires_take_no_time_to_speak_of(store: SqlStore, clock: Clock) -> None:
@@ -270,7 +276,8 @@ def test_who_believes_to_lead_still_finds_the_document_changed(store: SqlStore, 
 def test_a_leader_that_dies_is_replaced_in_fifteen_seconds(store: SqlStore, clock: Clock) -> None:
     first = Leader(store, CATALOG, owner=THEM)
     second = Leader(store, CATALOG, owner=US)
-    assert first.lead() and not second.lead()
+    assert first.lead()
+    assert not second.lead()
     clock.passes(13)
     assert second.lead()
     assert second.token == 2
@@ -279,7 +286,8 @@ def test_a_leader_that_dies_is_replaced_in_fifteen_seconds(store: SqlStore, cloc
 
 def test_a_leader_that_ends_in_order_is_replaced_at_once(store: SqlStore) -> None:
     first, second = Leader(store, CATALOG, owner=THEM), Leader(store, CATALOG, owner=US)
-    assert first.lead() and not second.lead()
+    assert first.lead()
+    assert not second.lead()
     first.step_down()
     assert second.lead()
 
