@@ -31,6 +31,10 @@ class SetFleet:
         del now
         return sorted(self.timings)
 
+    def policies(self) -> object:
+        """The same for ever."""
+        return self
+
     def timing(self, schedule: TableSchedule) -> Timing:
         """As it is set."""
         return self.timings[schedule.table]

@@ -5,6 +5,7 @@ a worker lists the tables, and resolves the policy of each once in a while.
 """
 
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,8 +31,10 @@ from icepact.schedule.jobs import Jobs
 from icepact.schedule.state import FORECASTS, REMEMBERED, Chosen, TableSchedule, body_of, key_of, with_commits
 from icepact.schedule.triggers import CommitsSeen, Due, Timing
 
+_log = logging.getLogger("icepact")
 POLL = timedelta(seconds=30)
 """Between two looks at the catalog."""
+_POLICIES_SECONDS = 5.0
 _RELIST = timedelta(minutes=10)
 """Between two lists of tables that a worker makes."""
 _POLICY_FOR = timedelta(hours=6)
@@ -67,6 +70,7 @@ class CatalogFleet:
         self._jobs = jobs
         self._catalog = catalog
         self._policies = policies
+        self._known_policies: tuple[float, Policies] | None = None
         self._watcher = watcher
         self._budgets = budgets or Budgets()
         self._currency = currency
@@ -112,9 +116,22 @@ class CatalogFleet:
 
     # -- policies ---------------------------------------------------------------------------------
 
+    def policies(self) -> Policies:
+        """What holds now; another value once it was changed, which is noticed after some seconds."""
+        now = time.monotonic()
+        if self._known_policies is None or now - self._known_policies[0] > _POLICIES_SECONDS:
+            try:
+                self._known_policies = now, self._policies()
+            except BadInput as error:  # put by another version: what was known holds on
+                if self._known_policies is None:
+                    raise
+                _log.warning("the policies that were put cannot be used: %s", error)
+                self._known_policies = now, self._known_policies[1]
+        return self._known_policies[1]
+
     def policy(self, table: str, properties: Mapping[str, str]) -> TablePolicy:
         """What holds for a table."""
-        return self._policies().resolve(Options(), properties, self._catalog.name, parse_levels(table))
+        return self.policies().resolve(Options(), properties, self._catalog.name, parse_levels(table))
 
     def timing(self, schedule: TableSchedule) -> Timing:
         """When jobs on a table are wanted."""
@@ -234,15 +251,31 @@ class CatalogFleet:
             return None
         return forecast(activity, timing.zone, hours=hours, run=self.run_length(table))
 
+    def chance(self, table: str, timing: Timing, now: datetime) -> Callable[[datetime], float] | None:
+        """How likely writers are quiet during a run that begins at a moment; `None` if nothing is known about them."""
+        activity = self.activity(table, now)
+        return None if activity is None else quiet_chance(activity, timing.zone, self.run_length(table))
+
+    def properties(self, table: str) -> Mapping[str, str]:
+        """What a table says itself, if that can be read without Java."""
+        if self._watcher is None or not self._there(table):
+            return {}
+        found = self._watcher.metadata(table)
+        return {} if found is None else found.properties
+
+    def _there(self, table: str) -> bool:
+        assert self._watcher is not None
+        if self._markers is None or table not in self._markers:
+            self._markers = self._watcher.markers()
+        return table in self._markers
+
     def activity(self, table: str, now: datetime, *, partitions: bool = False) -> Activity | None:
         """When writers have committed to a table, as its metadata tells, and to its partitions if asked for; `None` if
         nobody can say without Java."""
         if self._watcher is None:
             return None
         try:
-            if self._markers is None or table not in self._markers:
-                self._markers = self._watcher.markers()
-            found = self._watcher.metadata(table) if table in self._markers else None
+            found = self._watcher.metadata(table) if self._there(table) else None
         except IcepactError:
             return None
         if found is None or found.known_since is None:

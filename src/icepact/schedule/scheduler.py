@@ -69,6 +69,9 @@ class Fleet(Protocol):
     def tables(self, now: datetime) -> Sequence[str] | None:
         """The tables of the catalog; `None` while nobody knows them."""
 
+    def policies(self) -> object:
+        """What the timings follow from; another object once that was changed."""
+
     def timing(self, schedule: TableSchedule) -> Timing:
         """When jobs on a table are wanted; BadInput if its policy says what cannot be."""
 
@@ -115,6 +118,8 @@ class Scheduler:
         self._catalog = catalog
         self.leader = leader or Leader(store, catalog)
         self._entries: dict[str, _Entry] | None = None
+        self._policies: object = None
+        """That the timings of the entries follow from."""
         self._ticked_at: datetime | None = None
 
     def run(self, stop: threading.Event, *, seconds: float = TICK) -> None:
@@ -164,9 +169,9 @@ class Scheduler:
     # -- which tables there are -------------------------------------------------------------------
 
     def _known(self, now: datetime) -> dict[str, _Entry]:
-        tables = self._fleet.tables(now)
-        if self._entries is None:
-            self._entries = self._loaded(now)
+        tables, policies = self._fleet.tables(now), self._fleet.policies()
+        if self._entries is None or policies is not self._policies:
+            self._entries, self._policies = self._loaded(now), policies
         entries = self._entries
         if tables is None:
             return entries
@@ -190,10 +195,6 @@ class Scheduler:
                 found[schedule.table] = self._timed(entry)
             after = page[-1].key
         return found
-
-    def policies_changed(self) -> None:
-        """Policies were changed: ask for all of them anew."""
-        self._entries = None
 
     def _timed(self, entry: _Entry) -> _Entry:
         try:

@@ -94,7 +94,7 @@ class Mortal:
 def test_no_schedule_fires_twice_or_is_lost(
     kind: str, seed: int, deaths: float, errors: float, jumps: float, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Two processes for a day and a half: they die in between any two writes, sleep while they lead, do not reach the
+    """Two processes for ten hours: they die in between any two writes, sleep while they lead, do not reach the
     store, and the clock jumps."""
     dice, clock = random.Random(seed), Clock()
     path: Path = tmp_path_factory.mktemp("store") / "s.db"
@@ -103,24 +103,24 @@ def test_no_schedule_fires_twice_or_is_lost(
         {
             "db.hourly": HOURLY,
             "db.every": Timing(schedule=parse_schedule("45m")),
-            "db.daily": Timing(schedule=parse_schedule("30 2 * * *"), windows=parse_windows("01:00-05:00")),
+            "db.daily": Timing(schedule=parse_schedule("30 14 * * *"), windows=parse_windows("13:00-20:00")),
             "db.commits": Timing(check_interval=4),
         }
     )
     mortal: Any = Mortal(store, dice, deaths, errors)
     ticking = [Ticking(), Ticking()]
     processes = [scheduler_on(mortal, fleet, each) for each in ticking]
-    reported, end = 0, clock.now + timedelta(hours=36)
+    reported, end = 0, clock.now + timedelta(hours=10)
     highest = clock.now
     calm: bool = False
     while clock.now < end or not calm:
         calm = clock.now >= end
         mortal._deaths, mortal._errors = (0.0, 0.0) if calm else (deaths, errors)
-        passes = 60.0 if calm else dice.choice([5.0, 20.0, 120.0, 900.0])
+        passes = 60.0 if calm else dice.choice([5.0, 120.0, 900.0, 1200.0])
         clock.passes(passes)
         if dice.random() < jumps and not calm:
             clock.passes(dice.choice([-1800.0, -120.0, 1800.0]))
-        if dice.random() < 0.1:
+        if dice.random() < 0.3:
             note_commit(store, "db.commits", reported, catalog=CATALOG)
             reported += 1
         for number, process in enumerate(processes):
@@ -168,8 +168,8 @@ def judge(store: SqlStore, fleet: SetFleet, clock: Clock, highest: datetime, *, 
         timing = fleet.timings["db.hourly"]
         assert timing.schedule is not None
         assert known(store, "db.hourly").past.since == timing.schedule.latest(NOON, clock.now, UTC)
-        assert submitted["db.daily"] == 2
-        assert submitted["db.hourly"] >= 20
+        assert submitted["db.daily"] == 1
+        assert submitted["db.hourly"] >= 5
     # every fourth commit made a job, unless several fell into one
     seen = known(store, "db.commits").past.commits.count
     assert submitted["db.commits"] * 4 + seen <= reported
@@ -177,15 +177,18 @@ def judge(store: SqlStore, fleet: SetFleet, clock: Clock, highest: datetime, *, 
     assert bool(submitted["db.commits"]) == (reported - seen >= 4)
 
 
-def test_thousands_of_fires_take_no_time_to_speak_of(store: SqlStore, clock: Clock) -> None:
-    """A day of 100 tables that are looked at every hour, in steps of five minutes."""
-    fleet = SetFleet({f"db.t{n}": Timing(schedule=parse_schedule("1h")) for n in range(100)})
+def test_every_table_of_many_fires_as_often_as_it_should(store: SqlStore, clock: Clock) -> None:
+    """Five hours of 200 tables that are looked at every hour, in steps of half an hour."""
+    fleet = SetFleet({f"db.t{n}": Timing(schedule=parse_schedule("1h")) for n in range(200)})
     scheduler, fired = scheduler_on(store, fleet), 0
-    for _ in range(12 * 24):
-        clock.passes(5 * MINUTE)
+    scheduler.tick()
+    for _ in range(2 * 5):
+        clock.passes(30 * MINUTE)
         fired += scheduler.tick()
         work_off(store)
-    assert fired == 100 * 24
+        clock.passes(6)
+        scheduler.tick()
+    assert fired == 200 * 5
 
 
 # -- one after the other --------------------------------------------------------------------------
@@ -346,11 +349,11 @@ def test_a_note_that_grew_after_it_was_counted_counts_the_rest(store: SqlStore, 
 def test_jobs_that_fail_are_asked_for_less_and_less(store: SqlStore, clock: Clock, status: JobStatus) -> None:
     scheduler = scheduler_on(store, SetFleet({"db.t": Timing(schedule=parse_schedule("*/5 * * * *"))}))
     fired = 0
-    for _ in range(12 * 24):
+    for _ in range(12 * 6):
         clock.passes(5 * MINUTE)
         fired += scheduler.tick()
         work_off(store, status)
-    assert fired == 288 if status is JobStatus.SUCCEEDED else fired <= 8
+    assert fired == 72 if status is JobStatus.SUCCEEDED else fired <= 6
 
 
 def test_a_budget_that_is_used_up_holds_a_job_back_until_it_is_not(store: SqlStore, clock: Clock) -> None:
