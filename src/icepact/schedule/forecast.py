@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from itertools import pairwise
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from icepact.model.activity import Activity
-from icepact.model.documents import Document, Moment, digits
 from icepact.model.formatting import format_duration
+from icepact.model.schedule import ChosenTime, Forecast, ForecastError, HourForecast, PartitionForecast
 
 HOUR = timedelta(hours=1)
 QUARTER = timedelta(minutes=15)
@@ -60,81 +60,6 @@ class _Way(NamedTuple):
 
 _WAYS = (_Way(1.0, _ANY, 1.0), _Way(1.0, 1.0, 1.0, 1.0), _Way(8.0, 0.05, 0.5), _Way(1.0, 0.5, _ANY))
 """Days are alike; all hours are; weeks are; hours of a weekday are. The first is taken while nothing is known."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HourForecast(Document):
-    """One hour to come."""
-
-    start: Moment
-    commits: Annotated[float, digits(2)]
-    """As many as often as not."""
-    high: Annotated[float, digits(2)]
-    """Seldom more: one time in ten."""
-    quiet: Annotated[float, digits(3)]
-    """How likely nothing is committed during a run that begins in it."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ForecastError(Document):
-    """How far off forecasts were for the newest hours, each made from what was known a day before at the latest."""
-
-    hours: int
-    """Hours that were foretold."""
-    commits: Annotated[float, digits(4)]
-    """Mean absolute error of the commits of an hour."""
-    naive: Annotated[float, digits(4)]
-    """That of the mean of all hours before."""
-    quiet: Annotated[float, digits(4)]
-    """Mean square of the difference between the probability that an hour is quiet and what it was, 0 or 1."""
-    quiet_naive: Annotated[float, digits(4)]
-    """That of the share of quiet hours before."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PartitionForecast(Document):
-    """What is to be expected of one partition."""
-
-    partition: str
-    quiet_since: Moment
-    """When it was committed to last."""
-    every: Annotated[float | None, digits(1)]
-    """Seconds between two commits, half of the time less; `None` if there was one only."""
-    quiet: Annotated[float, digits(3)]
-    """How likely nothing is committed to it during a run that begins now."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ChosenTime(Document):
-    """When it is best to begin."""
-
-    at: Moment
-    quiet: Annotated[float, digits(3)]
-    """How likely nothing is committed during the run."""
-    quiet_at_once: Annotated[float, digits(3)]
-    """The same at the earliest time."""
-    why: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Forecast(Document):
-    """What is expected of the writers of a table."""
-
-    table: str
-    made_at: Moment
-    history_hours: Annotated[float, digits(1)]
-    """That it is made from."""
-    commits: int
-    """In these."""
-    run_seconds: Annotated[float, digits(1)]
-    """How long a run takes that should meet no commit."""
-    hours: Sequence[HourForecast] = ()
-    partitions: Sequence[PartitionForecast] = ()
-    """Those that were committed to last come first."""
-    error: ForecastError | None = None
-    """`None` if there is too little history to tell."""
-    chosen: ChosenTime | None = None
-    """`None` if no job waits for a time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,70 +1,43 @@
 """What people want to know of schedules: when a table is next, why, what is expected of its writers, who leads."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from icepact.model.documents import Document, Moment
 from icepact.model.errors import BadInput
+from icepact.model.schedule import Chosen, ChosenTime, Due, ScheduleView
 from icepact.policy.windows import open_spans
 from icepact.record.store import RecordStore
 from icepact.schedule.fleet import CatalogFleet
-from icepact.schedule.forecast import ChosenTime, Forecast, choose_time
-from icepact.schedule.state import SCHEDULES, Chosen, Fired, TableSchedule, key_of, value_of
-from icepact.schedule.triggers import Due, Past, Timing, next_due
+from icepact.schedule.forecast import choose_time
+from icepact.schedule.state import SCHEDULES, TableSchedule, key_of, value_of
+from icepact.schedule.triggers import Past, Timing, next_due
 
 _MOMENT = timedelta(seconds=1)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ScheduleView(Document):
-    """The schedule of one table."""
-
-    table: str
-    schedule: str | None
-    """As it was written; `None` if there is none."""
-    check_interval: int | None
-    operation: str
-    timezone: str
-    windows: str | None
-    blackouts: str | None
-    slack_seconds: float
-    priority: int
-    off: str | None
-    """Why nothing is ever done by itself; `None` if something is."""
-    next: Due | None
-    """`None` while that depends on commits."""
-    at: Moment | None
-    """When the next job is begun, as far as that is known."""
-    why: str
-    """Of that time."""
-    commits: int
-    """By writers since the last job."""
-    failures: int
-    held_back: str
-    last: Fired | None
-    """The newest job that a schedule has made."""
-    forecast: Forecast | None = None
-    """`None` if it was not asked for, or if nothing is known about writers."""
+_PAGE = 1000
 
 
 def view_of(store: RecordStore, fleet: CatalogFleet, catalog: str, table: str, *, now: datetime) -> ScheduleView:
     """The schedule of a table, with a forecast; `catalog` is its name in the record store."""
-    return _view(store, fleet, catalog, table, now, deep=True)
-
-
-def brief_of(store: RecordStore, fleet: CatalogFleet, catalog: str, table: str, *, now: datetime) -> ScheduleView:
-    """The schedule of a table among others: without a forecast."""
-    return _view(store, fleet, catalog, table, now, deep=False)
-
-
-def _view(
-    store: RecordStore, fleet: CatalogFleet, catalog: str, table: str, now: datetime, *, deep: bool
-) -> ScheduleView:
     stored = store.document(SCHEDULES, key_of(catalog, table))
     if stored is None:
         schedule = TableSchedule(table=table, past=Past(since=now), properties=fleet.properties(table))
     else:
         schedule = value_of(TableSchedule, stored)
+    return _view(fleet, schedule, now, deep=True)
+
+
+def all_views(store: RecordStore, fleet: CatalogFleet, catalog: str, *, now: datetime) -> list[ScheduleView]:
+    """The schedules of all tables that are looked after by themselves, without forecasts, by table."""
+    prefix, after = key_of(catalog, ""), ""
+    found = []
+    while page := store.documents(SCHEDULES, prefix=prefix, after=after, limit=_PAGE):
+        found += [_view(fleet, value_of(TableSchedule, stored), now, deep=False) for stored in page]
+        after = page[-1].key
+    return sorted(found, key=lambda view: view.table)
+
+
+def _view(fleet: CatalogFleet, schedule: TableSchedule, now: datetime, *, deep: bool) -> ScheduleView:
+    table = schedule.table
     try:
         timing = fleet.timing(schedule)
     except BadInput as error:

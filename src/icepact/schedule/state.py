@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from icepact.model.document import StoredDocument
-from icepact.model.documents import Document, Moment, from_json, to_json
+from icepact.model.documents import Document, from_json, to_json
 from icepact.model.errors import StoreUnusable
-from icepact.model.job import JobRequest
-from icepact.schedule.triggers import CommitsSeen, Due, Past
+from icepact.model.schedule import Chosen, Fired
+from icepact.schedule.triggers import CommitsSeen, Past
 
 SCHEDULES, COMMITS, FORECASTS = "schedule", "commits", "forecast"
 """Kinds of documents."""
@@ -17,34 +17,6 @@ SCHEDULES, COMMITS, FORECASTS = "schedule", "commits", "forecast"
 REMEMBERED = 64
 """Snapshots that are known to be counted."""
 Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Chosen(Document):
-    """When something that is due is begun."""
-
-    due: Due
-    at: Moment
-    why: str = ""
-    """Of the time, if there was a choice."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fired(Document):
-    """A job that was wanted: what was decided before it is submitted, so that whoever leads next can do so."""
-
-    due: Due
-    request: JobRequest
-    idempotency_key: str
-    priority: int = 0
-    at: Moment
-    """When it was decided."""
-    job_id: str | None = None
-    """`None` until it is in the queue."""
-    ended: bool = False
-    """Whether it has ended, and counts in the past."""
-    status: str = ""
-    """How."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

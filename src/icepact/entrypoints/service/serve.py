@@ -1,6 +1,7 @@
 """The process of the API, with its workers: how it starts, and in which order it ends.
 
-First it is not ready any more and takes no new jobs; then its workers end, or hand over what they do; then the API.
+First it is not ready any more and takes no new jobs, and no schedule fires here any more; then its workers end, or hand
+over what they do; then the API.
 """
 
 import ipaddress
@@ -15,6 +16,7 @@ from typing import Any
 
 import uvicorn
 
+from icepact.entrypoints.service.scheduling import Scheduling
 from icepact.entrypoints.service.supervisor import Supervisor
 from icepact.entrypoints.serving import Service, build_service
 from icepact.model.errors import BadInput
@@ -29,7 +31,7 @@ MakeServer = Callable[[Service, str, int], uvicorn.Server]
 
 
 class Serving:
-    """The API and its workers in this process."""
+    """The API, its workers and its schedules in this process."""
 
     def __init__(
         self,
@@ -50,6 +52,7 @@ class Serving:
         self._socket = listening(host, settings.port if port is None else port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
         self._supervisor = Supervisor(given, workers=self.workers, grace=settings.grace, ended=self.service.ended.ring)
+        self._scheduling = Scheduling(self.service)
         self._server = make_server(self.service, host, self.port)
         vars(self._server)["capture_signals"] = nullcontext  # they are heard here
         self._asked = False
@@ -65,10 +68,12 @@ class Serving:
             signal.signal(number, self._on_signal)
         threading.Thread(target=self._pass_on, name="icepact-bell", daemon=True).start()
         self._supervisor.start()
+        self._scheduling.start()
         try:
             self._server.run(sockets=[self._socket])
         finally:
             self.service.draining.set()
+            self._scheduling.stop()
             self._supervisor.stop()
             self._supervisor.wait()
 
@@ -79,6 +84,7 @@ class Serving:
 
     def _end(self) -> None:
         self.service.draining.set()
+        self._scheduling.stop()
         self._supervisor.stop()
         self._supervisor.wait()
         self._server.should_exit = True
