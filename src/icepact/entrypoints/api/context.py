@@ -8,9 +8,10 @@ import anyio.to_thread
 
 from icepact.entrypoints.api.callers import Buckets
 from icepact.entrypoints.api.settings import ApiSettings
-from icepact.entrypoints.serving import Service
+from icepact.entrypoints.serving import Service, fleet_of
 from icepact.model.job import Job
 from icepact.schedule.audit import Audit
+from icepact.schedule.fleet import CatalogFleet
 from icepact.schedule.gauges import StoreGauges
 from icepact.schedule.tenants import Tenants
 from icepact.telemetry.prometheus import ServiceMetrics
@@ -65,6 +66,8 @@ class Context:
     """Keys that are none, by address."""
     audit: Audit
     metrics: ServiceMetrics
+    fleet: CatalogFleet
+    """As schedules see it."""
     streams: int = 0
     """That are open."""
 
@@ -78,6 +81,7 @@ def context_of(service: Service, settings: ApiSettings, workers: Path | None = N
         settings=settings,
         tenants=Tenants(service.store, catalog=service.catalog.name, clock=service.clock),
         watch=Watch(service),
+        fleet=fleet_of(service),
         buckets=Buckets(settings.requests_per_second, settings.burst),
         audit=Audit(service.store, clock=service.clock),
         metrics=ServiceMetrics(StoreGauges(service.store, service.catalog.recorded_as, tables=most), workers=workers),

@@ -15,6 +15,7 @@ from icepact.entrypoints.cli.groups import Commands, usage
 from icepact.entrypoints.cli.housekeeping import housekeeping_app
 from icepact.entrypoints.cli.jobs import jobs_app
 from icepact.entrypoints.cli.policy import policy_app
+from icepact.entrypoints.cli.schedule import schedule_app
 from icepact.entrypoints.cli.service import service_app
 from icepact.entrypoints.cli.session import SERVER_VARIABLE, Session, exit_with, one_table
 from icepact.entrypoints.outputs import file_to_write, let_stdout_be_closed, write_file
@@ -38,6 +39,7 @@ app.add_typer(jobs_app, name="jobs")
 app.add_typer(fleet_app)
 app.add_typer(housekeeping_app)
 app.add_typer(service_app)
+app.add_typer(schedule_app)
 
 
 def _version(asked: bool) -> None:
