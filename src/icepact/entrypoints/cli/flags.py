@@ -176,6 +176,8 @@ _WITH_VALUE = {
     "--host",
     "--port",
     "--workers",
+    *("--tables", "--in-catalog", "--jobs-at-once", "--bytes-per-hour", "--money-per-hour", "--description"),
+    *("--tenant", "--role", "--name", "--expires", "--overlap", "--after", "--days"),
     *(_spelled(name) for name in PLANNING if name not in _SWITCHES),
 }
 
