@@ -32,6 +32,11 @@ class StopReason:
     """True if somebody else has the job by now."""
 
 
+def _any_plan(job: Job, plan: "Plan") -> None:
+    """Every plan may be carried out."""
+    del job, plan
+
+
 class Holding:
     """Holds one job, and is what its operation reports to.
 
@@ -46,7 +51,7 @@ class Holding:
         worker: Owner,
         *,
         seconds: float,
-        check_plan: Callable[[Job, "Plan"], None] = lambda job, plan: None,
+        check_plan: Callable[[Job, "Plan"], None] = _any_plan,
     ) -> None:
         """`check_plan` raises if the plan of the job may not be carried out now."""
         self.job = job
