@@ -152,7 +152,7 @@ class _Exporter(SpanExporter):
 
     def shutdown(self) -> None:
         """No more."""
-        self._exporter.shutdown()
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
         """Nothing waits here."""
