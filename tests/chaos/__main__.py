@@ -27,6 +27,7 @@ from tests.chaos import answers, disks, faults, kills, ledger, orphans, search, 
 from tests.chaos.page import write_page
 from tests.support.servers.cluster import spark_cluster
 from tests.support.servers.faulty import Rates
+from tests.support.servers.postgres import fresh_database, postgres
 
 CYCLE = 25.0
 """Seconds of a soak between two comparisons, about."""

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -209,7 +209,7 @@ def busy(load: Load, among: Collection[int]) -> Mapping[int, Job]:
 
 def service_kills(
     folder: Path, *, first: int, seed: int, store: str | None = None, tables: int = 6, workers: int = 2
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any], None, None]:
     """Trials without end, for the ledger: one kill each, and every now and then a look at everything."""
     from icepact.record.sql import SqlStore
 

@@ -16,14 +16,18 @@ from icepact.entrypoints.wiring import (
     store_of,
 )
 from icepact.iceberg.names import parse_levels
+from icepact.iceberg.polling import watcher_of
 from icepact.model.errors import BadInput
 from icepact.model.prices import Prices
 from icepact.policy.config import Budgets, Catalog, Config
 from icepact.policy.layers import Policies
 from icepact.record.store import RecordStore
 from icepact.schedule.bell import Bell
+from icepact.schedule.fleet import CatalogFleet
 from icepact.schedule.jobs import Jobs
+from icepact.schedule.put_policies import CurrentPolicies
 from icepact.schedule.requests import Names
+from icepact.schedule.tenants import Tenants
 
 CONFIG_FILES = (CONFIG_FILE, "config.json")
 """Looked for in this order, if none is named."""
@@ -77,6 +81,22 @@ def build_service(given: Mapping[str, Any] | None = None, environ: Mapping[str, 
         clock=store.now,
         submitted=submitted,
         ended=ended,
+    )
+
+
+def fleet_of(service: Service) -> CatalogFleet:
+    """The tables of a service's catalog, as schedules see them."""
+    name = service.catalog.recorded_as
+    tenants = Tenants(service.store, catalog=service.catalog.name, clock=service.clock)
+    return CatalogFleet(
+        service.store,
+        service.jobs,
+        service.catalog,
+        CurrentPolicies(service.store, name, service.policies),
+        watcher=watcher_of(service.catalog),
+        budgets=service.budgets,
+        currency=service.prices.currency,
+        tenant_of=tenants.tenant_of,
     )
 
 

@@ -371,6 +371,7 @@ class Worker:
 
     def _end(self, holding: Holding, end: JobEnd, answer: Answer | None) -> bool:
         """Record what became of a job, as soon as the store can be reached; false if the job was lost."""
+        holding.last_word()
         wait = _STORE_FIRST_WAIT
         while True:
             try:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from icepact.economics.overhead import learned_overhead
-from icepact.economics.report import Amounts, costs_of
+from icepact.economics.report import costs_of
 from icepact.economics.speeds import Rates, Workload, measurements
 from icepact.entrypoints.cli import main as cli
 from icepact.entrypoints.library import Compactor
@@ -22,6 +22,7 @@ from icepact.maintain.inspect import learned_rates
 from icepact.maintain.outcomes import outcome_of
 from icepact.maintain.rounds import Run
 from icepact.model.cost import Cost
+from icepact.model.costs import Amounts
 from icepact.model.effort import NO_ESTIMATE, Effort, Estimate
 from icepact.model.methods import Method
 from icepact.model.outcome import GroupOutcome, Outcome, StepCost

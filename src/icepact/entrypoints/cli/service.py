@@ -25,6 +25,7 @@ def serve(
 ) -> None:
     """Serve the API, with workers that carry out its jobs."""
     session: Session = context.obj
+    session.refuse_server("serve")
     try:
         from icepact.entrypoints.api.application import make_server
         from icepact.entrypoints.service.serve import Serving
@@ -48,6 +49,7 @@ def worker(
 ) -> None:
     """Carry out jobs that an API on this or another machine has put into the record store."""
     session: Session = context.obj
+    session.refuse_server("worker")
     try:
         from icepact.entrypoints.service.work import Working
     except ImportError:

@@ -1,6 +1,7 @@
 """The process of the API, with its workers: how it starts, and in which order it ends.
 
-First it is not ready any more and takes no new jobs; then its workers end, or hand over what they do; then the API.
+First it is not ready any more and takes no new jobs, and no schedule fires here any more; then its workers end, or hand
+over what they do; then the API.
 """
 
 import ipaddress
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 
 import uvicorn
 
+from icepact.entrypoints.service.scheduling import Scheduling
 from icepact.entrypoints.service.supervisor import Supervisor
 from icepact.entrypoints.serving import Service, build_service
 from icepact.entrypoints.wiring import set_up_telemetry
@@ -36,7 +38,7 @@ class MakeServer(Protocol):
 
 
 class Serving:
-    """The API and its workers in this process."""
+    """The API, its workers and its schedules in this process."""
 
     def __init__(
         self,
@@ -63,6 +65,7 @@ class Serving:
             given, workers=self.workers, grace=settings.grace, metrics=counted, ended=self.service.ended.ring
         )
         self._server = make_server(self.service, host, self.port, workers=counted)
+        self._scheduling = Scheduling(self.service)
         vars(self._server)["capture_signals"] = nullcontext  # they are heard here
         self._asked = False
 
@@ -77,10 +80,12 @@ class Serving:
             signal.signal(number, self._on_signal)
         threading.Thread(target=self._pass_on, name="icepact-bell", daemon=True).start()
         self._supervisor.start()
+        self._scheduling.start()
         try:
             self._server.run(sockets=[self._socket])
         finally:
             self.service.draining.set()
+            self._scheduling.stop()
             self._supervisor.stop()
             self._supervisor.wait()
             self._counted.cleanup()
@@ -92,6 +97,7 @@ class Serving:
 
     def _end(self) -> None:
         self.service.draining.set()
+        self._scheduling.stop()
         self._supervisor.stop()
         self._supervisor.wait()
         self._server.should_exit = True
