@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit
 from icepact.model import errors
 from icepact.model.answers import (
     PROBLEM_TYPE,
+    About,
     NewKey,
     PolicyDocument,
     TableEntry,
@@ -163,6 +164,10 @@ class Client:
             raise errors.Cancelled(ended.error or f"job {ended.job_id} was cancelled")
         raise _kind(ended.error_type)(ended.error or f"job {ended.job_id} failed")
 
+    def about(self) -> About:
+        """What the service is, and who asks."""
+        return _value(About, self._get("/about"))
+
     # -- tables -----------------------------------------------------------------------------------
 
     def tables(self, *, fresh: bool = False) -> Iterator[TableEntry]:
@@ -192,6 +197,11 @@ class Client:
         """Runs on a table, newest first."""
         yield from map(run_of, self._pages(f"{_table(table)}/history"))
 
+    def runs(self, table: str | None = None, *, open_only: bool = False) -> Iterator[tuple[RunRecord, str | None]]:
+        """Runs, newest first, each with why nobody works on it any more; `None` if somebody may, or if it has ended."""
+        for found in self._pages("/runs", table=table, open_only=open_only):
+            yield run_of(found), found.get("dead")
+
     def costs(self, table: str | None = None, *, limit: int = 100, days: float = 30.0) -> Sequence[Costs]:
         """What the newest runs on a table cost, or all runs of so many days."""
         found = self._get("/costs", days=days) if table is None else self._get(f"{_table(table)}/costs", limit=limit)
@@ -215,11 +225,12 @@ class Client:
         return parse_saved(found.text, "the plan")
 
     def apply(self, plan: Job | str | SavedPlan, **how: Any) -> Job:
-        """Submit the carrying out of a plan: that of a job, or one that was saved."""
-        headers = {"Idempotency-Key": how.get("idempotency_key") or secrets.token_hex(16)}
-        if isinstance(plan, SavedPlan):
-            return job_of(self._send("POST", "/plans/apply", text=saved_text(plan), headers=headers, again=True).json())
-        return job_of(self._send("POST", f"/plans/{_part(_id(plan))}/apply", headers=headers, again=True).json())
+        """Submit the carrying out of a plan: that of a job, or one that was saved. `how` is `idempotency_key` and
+        `most_failures`."""
+        headers = {"Idempotency-Key": how.pop("idempotency_key", None) or secrets.token_hex(16)}
+        text = saved_text(plan) if isinstance(plan, SavedPlan) else None
+        path = "/plans/apply" if isinstance(plan, SavedPlan) else f"/plans/{_part(_id(plan))}/apply"
+        return job_of(self._send("POST", path, text=text, query=how, headers=headers, again=True).json())
 
     # -- policies, tenants, keys ------------------------------------------------------------------
 
@@ -387,7 +398,7 @@ def _wait(seconds: float) -> dict[str, str]:
 
 
 def _pause(attempt: int, retry_after: str | None) -> float:
-    """Seconds until a request is tried again: as the service says, else longer each time; not the same for everybody."""
+    """Seconds until a request is tried again: as the service says, else longer each time, and by chance."""
     if retry_after is not None and retry_after.isdigit():
         return min(float(retry_after), _LONGEST_PAUSE) * random.uniform(1.0, 1.25)
     return min(_FIRST_PAUSE * float(2**attempt), _LONGEST_PAUSE) * random.uniform(0.5, 1.0)

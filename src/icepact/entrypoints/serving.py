@@ -1,5 +1,6 @@
 """What the processes of the service work with, from arguments, variables and files; without Spark and without Java."""
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -8,7 +9,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from icepact.entrypoints.wiring import CONFIG_FILE, catalog_of, load_config, policies_of, store_of
+from icepact.entrypoints.wiring import (
+    CONFIG_FILE,
+    catalog_of,
+    load_config,
+    policies_of,
+    set_up_telemetry,
+    store_of,
+)
 from icepact.iceberg.names import parse_levels
 from icepact.model.errors import BadInput
 from icepact.model.prices import Prices
@@ -53,6 +61,7 @@ def build_service(given: Mapping[str, Any] | None = None, environ: Mapping[str, 
     and `ETCD_ENDPOINTS` over the configuration file. `given` are flags as `build_application` takes them."""
     flags = flags_of(given or {}, os.environ if environ is None else environ)
     config = load_config(flags["config"], flags)
+    set_up_telemetry(config, log_level=logging.INFO)
     policies = policies_of(config)
     catalog = catalog_of(config, policies)
     store = store_of(config, catalog)

@@ -187,14 +187,14 @@ def _expanded(value: Any, document: Document, keys: tuple[str | int, ...]) -> An
     return _VARIABLE.sub(of_environment, value)
 
 
-def set_up_telemetry(config: Config) -> None:
+def set_up_telemetry(config: Config, *, log_level: int | None = None) -> None:
     """Traces and logs of this process, as the configuration and OpenTelemetry's variables say; without a word of
-    either everything stays silent."""
+    either everything stays silent, except for the logs of a process that is ours alone: it gives their level."""
     wanted = config.telemetry
     if wanted.traces is not None and urlsplit(wanted.traces).scheme not in ("http", "https"):
         raise BadInput("telemetry.traces: write the address of a collector, such as http://localhost:4318")
     trace.setup(wanted.traces, headers=wanted.traces_headers, service=wanted.service_name)
-    logs.setup(json=wanted.logs == "json")
+    logs.setup(json=wanted.logs == "json", level=log_level)
 
 
 # -- the catalog ----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pydantic import Field
 from icepact.model.documents import Document, Moment
 from icepact.model.errors import IcepactError
 from icepact.model.health import Health
-from icepact.model.tenant import ApiKey
+from icepact.model.tenant import ApiKey, Role
 
 PROBLEM_TYPE = "urn:icepact:problem:"
 
@@ -118,3 +118,19 @@ class Alive(Document):
     """A process that answers."""
 
     status: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class About(Document):
+    """A service, and whose tables it looks after."""
+
+    version: str
+    """Of icepact."""
+    catalog: str
+    namespace: str
+    """Of tables that are named without one."""
+    currency: str
+    """Of its prices."""
+    tenant: str
+    """Whose key it was that asked."""
+    role: Role

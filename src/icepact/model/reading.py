@@ -1,4 +1,4 @@
-"""Values from the documents that `--json` and the service print of them: as far as these tell, they are the same again."""
+"""Values from the documents that `--json` and the service print of them; as far as these tell, they are the same."""
 
 import json
 import re

@@ -95,6 +95,10 @@ class TelemetrySettings(StrictModel):
     )
     service_name: str = Field(default="icepact", min_length=1, description="The name of the service in traces.")
     logs: Literal["text", "json"] = Field(default="text", description="Logs for people, or JSON on each line.")
+    metrics_port: int | None = Field(
+        default=None, ge=0, le=65535, description="Where `icepact worker` serves its metrics; 0 for a free port."
+    )
+    metrics_host: str = Field(default="127.0.0.1", min_length=1, description="The address that it listens on for them.")
     metrics_tables: int = Field(
         default=200, ge=0, description="So many tables have gauges of their own; the others are put together."
     )

@@ -130,7 +130,7 @@ class StoreGauges:
             yield from ((table, known.health) for table, known in page.items())
             if len(page) < _PAGE:
                 return
-            after = max(page, key=str.encode)
+            after = list(page)[-1]
 
     def _hear_of_runs(self, now: datetime) -> None:
         """Go on from where we were."""

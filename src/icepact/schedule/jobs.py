@@ -20,6 +20,7 @@ from icepact.record.store import JobStore
 from icepact.schedule.bell import Bell
 from icepact.schedule.queue import usual_priority
 from icepact.schedule.requests import Names, checked
+from icepact.telemetry import trace
 
 MOST_RESULTS = 1000
 """Jobs of one list."""
@@ -87,6 +88,7 @@ class Jobs:
                 most_failures=most_failures,
                 idempotency_key=idempotency_key,
                 fingerprint=asked.fingerprint(plan),
+                trace=trace.traceparent(),
             ),
             plan,
         )

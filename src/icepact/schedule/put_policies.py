@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from icepact.model.document import StoredDocument
 from icepact.model.errors import BadInput
 from icepact.policy.file.parse import parse_policies
 from icepact.policy.layers import Policies
@@ -71,3 +72,21 @@ def policies_document(policies: Policies) -> dict[str, Any]:
         "for_all": values,
         "not_ours": list(policies.not_ours),
     }
+
+
+class CurrentPolicies:
+    """What holds whenever it is asked; what was put is read again once it has changed."""
+
+    def __init__(self, store: DocumentStore, catalog: str, configured: Policies) -> None:
+        """`catalog` is its name in the record store."""
+        self._store, self._catalog, self._configured = store, catalog, configured
+        self._known: tuple[StoredDocument, Policies] | None = None
+
+    def __call__(self) -> Policies:
+        """Those in force now."""
+        stored = self._store.document(POLICIES, self._catalog)
+        if stored is None:
+            return self._configured
+        if self._known is None or self._known[0] != stored:
+            self._known = stored, check_policies(str(stored.body["text"]), self._configured)
+        return self._known[1]

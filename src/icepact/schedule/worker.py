@@ -41,10 +41,13 @@ from icepact.schedule.answers import (
 from icepact.schedule.bell import Bell
 from icepact.schedule.holding import Holding
 from icepact.schedule.operations import Answer, Task, answer_of, carry_out, cut
+from icepact.schedule.put_policies import CurrentPolicies
 from icepact.schedule.queue import JobEnd, after_death, after_error, after_outcome, is_late
 from icepact.schedule.quotas import Quotas
 from icepact.schedule.requests import options_of
 from icepact.schedule.tenants import Tenants
+from icepact.schedule.tracing import carried_out
+from icepact.telemetry.trace import Span
 
 if TYPE_CHECKING:
     from icepact.app import Application
@@ -120,6 +123,7 @@ class Worker:
         self._said_ended = ended
         self._memory = memory
         self._catalog = application.catalog.recorded_as
+        self._policies = CurrentPolicies(store, self._catalog, application.policies)
         self._owner = this_process()
         self._quotas = Quotas(
             store,
@@ -200,7 +204,8 @@ class Worker:
             rung = self._bell.rung
             job = self._next()
             if job is not None:
-                self._do(job)
+                with carried_out(job) as span:
+                    self._do(job, span)
                 idle, quiet_since = _FIRST_IDLE, time.monotonic()
                 if (ended := self._must_end()) is not None:
                     return ended
@@ -252,7 +257,7 @@ class Worker:
 
     # -- one job ----------------------------------------------------------------------------------
 
-    def _do(self, job: Job) -> None:
+    def _do(self, job: Job, span: Span) -> None:
         holding = self._holding = Holding(
             self._store, job, self._owner, seconds=self._settings.lease, check_plan=self._quotas.check
         )
@@ -265,6 +270,9 @@ class Worker:
                 end = self._end_of(holding, answer)
         except Exception as error:
             end = self._after(holding, error)
+        span.set(status=end.status.value, run=holding.run_id)
+        if end.status is not JobStatus.SUCCEEDED:
+            span.fail(end.error or end.status.value)
         try:
             if self._end(holding, end, answer):
                 self._afterwards(holding.job, end, answer)
@@ -291,6 +299,7 @@ class Worker:
 
     def _answer(self, job: Job, holding: Holding) -> Answer:
         """Carry on with the run that the job had begun, or begin."""
+        self._application.policies = self._policies()  # others may have been put since the last job
         known = self._carried_on(job, holding)
         if known is not None:
             return known

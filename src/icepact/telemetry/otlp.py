@@ -111,6 +111,10 @@ class _Recorded:
         """Say more of it."""
         self._span.set_attributes(_told(attributes))
 
+    def rename(self, name: str) -> None:
+        """Call it something else."""
+        self._span.update_name(name)
+
     def fail(self, why: str) -> None:
         """It did not go well."""
         self._span.set_status(trace.Status(trace.StatusCode.ERROR, masked(why)))

@@ -37,7 +37,6 @@ except ImportError as error:
         f"metrics need prometheus-client, and {error.name} is not here: pip install 'icepact[service]'"
     ) from None
 
-CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 _COMPACT = "compact"
 _SUFFIX = ".prom"
 _log = logging.getLogger("icepact")
@@ -202,8 +201,10 @@ class ServiceMetrics:
         """Count a request; `route` is the pattern of its path, never the path itself."""
         self._requests.labels(method, route, str(status)).observe(seconds)
 
+    content_type = CONTENT_TYPE_PLAIN_0_0_4
+
     def text(self) -> bytes:
-        """The answer, of type `CONTENT_TYPE`. The store may be asked: not to be called where nothing may wait."""
+        """The answer, of that type. The store may be asked: not to be called where nothing may wait."""
         return generate_latest(self._registry)
 
 

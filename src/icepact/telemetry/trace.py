@@ -41,6 +41,9 @@ class Span(Protocol):
     def set(self, **attributes: Any) -> None:
         """Say more of it; `None` says nothing."""
 
+    def rename(self, name: str) -> None:
+        """Call it something else: what it is about was not known before."""
+
     def fail(self, why: str) -> None:
         """It did not go well, although no error leaves it."""
 
@@ -49,6 +52,9 @@ class _Silent:
     """Of no span."""
 
     def set(self, **attributes: Any) -> None:
+        """Nobody hears it."""
+
+    def rename(self, name: str) -> None:
         """Nobody hears it."""
 
     def fail(self, why: str) -> None:

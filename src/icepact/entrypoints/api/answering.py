@@ -25,8 +25,8 @@ Wait = Annotated[
     str | None,
     Query(
         pattern=f"^{_WAIT.pattern}$",
-        description="How long to wait for the job to end, such as 30s; 5 minutes at most. If it has not ended then, the "
-        "answer is 202.",
+        description="How long to wait for the job to end, such as 30s; 5 minutes at most. If it has not ended then, "
+        "the answer is 202.",
     ),
 ]
 IdempotencyKey = Annotated[

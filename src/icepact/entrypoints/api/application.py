@@ -1,6 +1,7 @@
 """The application: routes, limits and problems put together, and the OpenAPI document of it all."""
 
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -9,7 +10,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
-from icepact.entrypoints.api import costs, jobs, ops, plans, policies, signals, tables, tenants
+from icepact.entrypoints.api import costs, jobs, ops, plans, policies, runs, signals, tables, tenants
 from icepact.entrypoints.api.context import context_of
 from icepact.entrypoints.api.problems import RESPONSES, install
 from icepact.entrypoints.api.server import server_of
@@ -18,20 +19,31 @@ from icepact.entrypoints.api.shield import Shield
 from icepact.entrypoints.serving import Service
 from icepact.model.answers import Problem
 from icepact.model.documents import schema_of
+from icepact.telemetry.asgi import Observed
 
 PREFIX = "/api/v1"
-_ROUTERS = (jobs.router, tables.router, plans.router, policies.router, costs.router, signals.router, tenants.router)
+_ROUTERS = (
+    jobs.router,
+    tables.router,
+    runs.router,
+    plans.router,
+    policies.router,
+    costs.router,
+    signals.router,
+    tenants.router,
+)
 _ABOUT = """Jobs on the tables of one Iceberg catalog, and what is known of these tables.
 
 What needs a table is a job: the answer is 202 with the job, unless `wait` asks to wait for its end. Errors are problems
 as RFC 9457 has them."""
 
 
-def create_api(service: Service, settings: ApiSettings | None = None) -> FastAPI:
-    """The application over a service. Nothing is opened or read before the first request."""
+def create_api(service: Service, settings: ApiSettings | None = None, *, workers: Path | None = None) -> FastAPI:
+    """The application over a service. Nothing is opened or read before the first request. `workers` is the folder in
+    which workers of this machine write their metrics."""
     chosen = settings or settings_of(service)
     app = _bare()
-    app.state.context = context_of(service, chosen)
+    app.state.context = context_of(service, chosen, workers)
     if chosen.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -41,14 +53,15 @@ def create_api(service: Service, settings: ApiSettings | None = None) -> FastAPI
             expose_headers=["Location", "Retry-After", "ETag", "X-Request-ID"],
             max_age=600,
         )
-    app.add_middleware(Shield, settings=chosen, metrics=app.state.context.metrics)
+    app.add_middleware(Shield, settings=chosen)
+    app.add_middleware(Observed, count=app.state.context.metrics.request)
     return app
 
 
-def make_server(service: Service, host: str, port: int) -> uvicorn.Server:
-    """The server of the API; it does not listen yet."""
+def make_server(service: Service, host: str, port: int, *, workers: Path | None = None) -> uvicorn.Server:
+    """The server of the API; it does not listen yet. `workers` is as for `create_api`."""
     settings = settings_of(service, host)
-    return server_of(create_api(service, settings), settings, port=port)
+    return server_of(create_api(service, settings, workers=workers), settings, port=port)
 
 
 def settings_of(service: Service, host: str | None = None) -> ApiSettings:
@@ -85,6 +98,7 @@ def _bare() -> FastAPI:
     )
     for router in _ROUTERS:
         app.include_router(router, prefix=PREFIX, responses=RESPONSES)
+    app.include_router(ops.about, prefix=PREFIX, responses=RESPONSES)
     app.include_router(ops.router, responses=RESPONSES)
     install(app)
 

@@ -1,5 +1,7 @@
 """What machines ask: whether the process is alive, whether it should be sent requests, and how it is doing."""
 
+from importlib.metadata import version
+
 import anyio
 import anyio.to_thread
 from fastapi import APIRouter, Request, Response
@@ -8,13 +10,30 @@ from icepact.entrypoints.api.answering import json_answer
 from icepact.entrypoints.api.callers import Viewer
 from icepact.entrypoints.api.context import Context
 from icepact.entrypoints.api.problems import answer, of_status, request_id_of
-from icepact.model.answers import Alive
+from icepact.model.answers import About, Alive
+from icepact.model.documents import document_of
 from icepact.model.errors import IcepactError
 from icepact.telemetry.prometheus import CONTENT_TYPE
 
 router = APIRouter(tags=["operations"])
+about = APIRouter(tags=["operations"])
 _PATIENCE = 3.0
 """Seconds that the record store may take to answer."""
+
+
+@about.get("/about", summary="What this service is.", response_model=About)
+def get_about(asked: Viewer) -> Response:
+    """The service, its catalog, and who asks."""
+    service, caller = asked.context.service, asked.caller
+    found = About(
+        version=version("icepact"),
+        catalog=service.catalog.name,
+        namespace=".".join(service.namespace),
+        currency=service.prices.currency,
+        tenant=caller.tenant,
+        role=caller.role,
+    )
+    return json_answer(document_of(found))
 
 
 @router.get("/healthz", summary="Whether the process is alive.", response_model=Alive)

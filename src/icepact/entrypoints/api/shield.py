@@ -17,8 +17,6 @@ from starlette.exceptions import HTTPException
 from icepact.entrypoints.api.problems import answer, of_status
 from icepact.entrypoints.api.settings import LOOPBACK, ApiSettings
 from icepact.telemetry.ids import about
-from icepact.telemetry.prometheus import ServiceMetrics
-from icepact.telemetry.trace import Kind, continued, span
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -35,7 +33,6 @@ _HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"interest-cohort=()"),
 )
-_METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _LARGE = "/api/v1/plans/apply"
 """Where a body may be a saved plan."""
@@ -51,10 +48,9 @@ class _Refused(HTTPException):
 class Shield:
     """The outermost layer of the application."""
 
-    def __init__(self, app: App, settings: ApiSettings, metrics: ServiceMetrics) -> None:
+    def __init__(self, app: App, settings: ApiSettings) -> None:
         self._app = app
         self._settings = settings
-        self._metrics = metrics
         self._hosts = {*settings.allowed_hosts, *(LOOPBACK if settings.on_loopback else ())}
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -66,12 +62,12 @@ class Shield:
         given = headers.get(b"x-request-id", "")
         request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         scope.setdefault("state", {})["request_id"] = request_id
-        status, since = 0, monotonic()
+        begun = False
 
         async def sent(message: Message) -> None:
-            nonlocal status
+            nonlocal begun
             if message["type"] == "http.response.start":
-                status = message["status"]
+                begun = True
                 known = {name for name, _ in message["headers"]}
                 more = [*_HEADERS, (b"x-request-id", request_id.encode())]
                 if b"cache-control" not in known:
@@ -79,25 +75,20 @@ class Shield:
                 message = {**message, "headers": [*message["headers"], *more]}
             await send(message)
 
-        within = continued(headers.get(b"traceparent"))
-        name = f"{scope['method']} request"
         try:
-            with about(request=request_id), within, span(name, kind=Kind.SERVER) as seen:
+            with about(request=request_id):
                 self._check(scope, headers)
                 await self._app(scope, self._limited(scope, headers, receive), sent)
-                seen.set(route=_route(scope), status=status)
         except _Refused as refused:
-            if not status:
+            if not begun:
                 problem = of_status(refused.status_code, refused.detail, request_id)
                 await answer(problem, refused.headers)(scope, receive, sent)
         except Exception as error:
             _log.error("%s: %s", request_id, type(error).__name__, exc_info=error)
-            if status:
+            if begun:
                 raise
             detail = f"something went wrong here; the log has it under {request_id}"
             await answer(of_status(500, detail, request_id))(scope, receive, sent)
-        finally:
-            self._metrics.request(_method(scope), _route(scope), status, monotonic() - since)
 
     def _check(self, scope: MutableMapping[str, Any], headers: MutableMapping[bytes, str]) -> None:
         """Refuse what was not meant for this service, or comes from a page of somebody else's."""
@@ -138,15 +129,6 @@ class Shield:
             return message
 
         return received
-
-
-def _route(scope: MutableMapping[str, Any]) -> str:
-    """The pattern of the path: metrics know no tables and no ids."""
-    return str(getattr(scope.get("route"), "path", "other"))
-
-
-def _method(scope: MutableMapping[str, Any]) -> str:
-    return scope["method"] if scope["method"] in _METHODS else "other"
 
 
 def host_of(header: str) -> str:

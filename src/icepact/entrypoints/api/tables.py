@@ -25,16 +25,12 @@ from icepact.entrypoints.api.paging import MOST, After, Limit, Page, cursor_of, 
 from icepact.model.answers import TableEntry, TableHealth, TablePolicies
 from icepact.model.costs import Costs
 from icepact.model.documents import document_of
-from icepact.model.errors import BadInput
 from icepact.model.job import Job, JobRequest, Operation
-from icepact.model.run import RunRecord
 from icepact.schedule.answers import KnownHealth, known_health, known_healths, known_tables
 
 router = APIRouter(tags=["tables"])
 Table = Annotated[str, Path(min_length=1, max_length=1000, description="As in Spark SQL: `db.table`.")]
 Fresh = Annotated[bool, Query(description="Have a worker look now, whatever is known.")]
-_MOST_RUNS = 1000
-"""Runs that history goes back."""
 CHANGING = (
     *(Operation.MAINTAIN, Operation.EXPIRE, Operation.ORPHANS, Operation.MANIFESTS, Operation.TTL, Operation.TAGS),
     *(Operation.STATISTICS, Operation.DELETES),
@@ -110,28 +106,6 @@ def fleet(
 
 def _position(entry: TableEntry) -> str:
     return f"{entry.score or 0.0:09.3f} {entry.table}"
-
-
-@router.get("/tables/{table}/history", summary="Runs on a table.", response_model=Page[RunRecord])
-def history(asked: Viewer, table: Table, limit: Limit = 50, cursor: After = None) -> Response:
-    """Runs on a table, newest first, with their outcomes."""
-    name = asked.table(table)
-    after = key_of(cursor, "runs")
-    skip = 0
-    if after is not None:
-        ids = [run.run_id for run in _runs(asked, name, _MOST_RUNS, outcomes=False)]
-        if after not in ids:
-            raise BadInput("cursor: the run that the page before ended with is not kept any more")
-        skip = ids.index(after) + 1
-    found = _runs(asked, name, skip + limit + 1)[skip:]
-    shown = found[:limit]
-    more = cursor_of("runs", shown[-1].run_id) if len(found) > limit and skip + limit < _MOST_RUNS else None
-    return json_answer({"items": [document_of(run) for run in shown], "next": more})
-
-
-def _runs(asked: Asked, table: str, limit: int, *, outcomes: bool = True) -> list[RunRecord]:
-    service = asked.context.service
-    return list(service.store.runs(catalog=service.catalog.recorded_as, table=table, limit=limit, outcomes=outcomes))
 
 
 @router.get(

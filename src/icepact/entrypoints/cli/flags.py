@@ -53,6 +53,7 @@ _GLOBAL_WITH_VALUE = (
     "--namespace",
     "--config",
     "--policy",
+    "--server",
 )
 _GLOBAL_SWITCHES = ("--json", "--verbose", "-v", "--version")
 GLOBAL_FLAGS = tuple(flag for flag in (*_GLOBAL_WITH_VALUE, *_GLOBAL_SWITCHES) if flag.startswith("--"))

@@ -53,4 +53,4 @@ def show(
     with session.renderer.working(f"looking at {table}"):
         application = session.application(short=True)
         answer = application.policy(table, Options())
-    session.renderer.table_policy(table, answer, application.prices.currency)
+    session.renderer.table_policy(table, answer.to_dict(), application.prices.currency)

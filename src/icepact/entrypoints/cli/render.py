@@ -15,7 +15,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 
 from icepact.economics.lessons import Lessons
-from icepact.economics.report import Costs
 from icepact.entrypoints.cli.bars import BLOCKS, LETTERS, partition_bars, size_bars
 from icepact.entrypoints.cli.columns import Column, fitted, plain_table
 from icepact.entrypoints.cli.lists import (
@@ -23,13 +22,17 @@ from icepact.entrypoints.cli.lists import (
     cost_columns,
     fleet_columns,
     fleet_line,
+    job_columns,
+    job_lines,
     reasons,
     run_columns,
     visit_lines,
 )
+from icepact.model.costs import Costs
 from icepact.model.fleet import Fleet, Round, Visit, VisitStatus
 from icepact.model.formatting import format_duration, format_money, format_seconds, format_size, plural
 from icepact.model.health import Health
+from icepact.model.job import Job, JobProgress
 from icepact.model.maintenance import MaintenanceOutcome
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
@@ -38,7 +41,7 @@ from icepact.model.progress import UnitDone
 from icepact.model.recovery import CleanupResult, VerifyResult
 from icepact.model.run import RunRecord
 from icepact.model.status import Status
-from icepact.policy.layers import Policies, Rule, TablePolicy
+from icepact.policy.layers import Policies, Rule
 from icepact.policy.options import plain
 
 SHOWN_PARTITIONS = 12
@@ -103,6 +106,13 @@ class Renderer:
             disable=not (self.err.is_terminal and plan.steps),
         ) as bar:
             yield BarProgress(bar, plan.files_at_work)
+
+    @contextmanager
+    def following(self, units: int) -> Iterator["BarProgress"]:
+        """A bar over the units of a plan that was made elsewhere."""
+        columns = _bar(TextColumn("units  {task.fields[size]}"))
+        with Progress(*columns, console=self.err, disable=not self.err.is_terminal) as bar:
+            yield BarProgress(bar, units, of_units=True)
 
     @contextmanager
     def counting(self, what: str) -> Iterator["Counting"]:
@@ -318,6 +328,20 @@ class Renderer:
         if dead:
             self.out.print("icepact cleanup ends dead runs and deletes what they left")
 
+    @_or_document(lambda found: {"jobs": [job.to_dict() for job in found]})
+    def jobs(self, found: Sequence[Job]) -> None:
+        """Jobs, newest first."""
+        if found:
+            self._columns(job_columns(found))
+        else:
+            self.out.print("no jobs")
+
+    @_or_document(Job.to_dict)
+    def job(self, job: Job) -> None:
+        """One job, how far it is, and what came of it."""
+        for line in job_lines(job):
+            self.out.print(line, markup=False)
+
     @_or_document(lambda found: {"costs": [entry.to_dict() for entry in found]})
     def costs(self, found: Sequence[Costs]) -> None:
         """What runs cost, next to what was predicted."""
@@ -402,9 +426,8 @@ class Renderer:
         for entry in policies.not_ours:
             self.out.print(f"  not ours, left alone: {entry}", markup=False)
 
-    def table_policy(self, name: str, found: TablePolicy, currency: str) -> None:
+    def table_policy(self, name: str, values: Mapping[str, Any], currency: str) -> None:
         """What holds for a table, and where it came from; money is in the currency of the prices."""
-        values = found.to_dict()
         if self.as_json:
             self.document({"table": name, "values": values})
             return
@@ -445,17 +468,24 @@ class Counting:
 
 
 class BarProgress:
-    """Moves the bar by input files."""
+    """Moves the bar by input files, or by units if it is of these."""
 
-    def __init__(self, bar: Progress, total: int) -> None:
+    def __init__(self, bar: Progress, total: int, *, of_units: bool = False) -> None:
         self._bar = bar
         self._bytes = 0
+        self._of_units = of_units
         self._task = bar.add_task("compacting", total=total, size="")
 
     def advance(self, done: UnitDone) -> None:
         """One unit is finished."""
         self._bytes += done.bytes
         self._bar.update(self._task, advance=done.files, size=format_size(self._bytes))
+
+    def follow(self, progress: JobProgress) -> None:
+        """Show how far a job elsewhere is."""
+        done = progress.units if self._of_units else progress.files
+        self._bar.update(self._task, completed=done, size=format_size(progress.bytes))
+        self.step(progress.step)
 
     def step(self, name: str) -> None:
         """Say what is going on after the last unit."""

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from icepact.entrypoints.service.worker import RENEWED
@@ -25,10 +26,18 @@ class Supervisor:
     """Keeps a number of workers alive."""
 
     def __init__(
-        self, given: Mapping[str, Any], *, workers: int, grace: float, ended: Callable[[], None] = lambda: None
+        self,
+        given: Mapping[str, Any],
+        *,
+        workers: int,
+        grace: float,
+        metrics: Path | None = None,
+        ended: Callable[[], None] = lambda: None,
     ) -> None:
-        """`given` is what `build_service` is given; `ended` is called when a worker says that a job has ended."""
-        self._settings = json.dumps({"given": dict(given), "workers": workers})
+        """`given` is what `build_service` is given, `metrics` the folder into which workers write what they count;
+        `ended` is called when a worker says that a job has ended."""
+        counted = None if metrics is None else str(metrics)
+        self._settings = json.dumps({"given": dict(given), "workers": workers, "metrics": counted})
         self._grace = grace
         self._said_ended = ended
         self._stopping = threading.Event()

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -21,6 +22,7 @@ from icepact.entrypoints.wiring import application_of
 from icepact.model.errors import IcepactError
 from icepact.schedule.bell import Bell
 from icepact.schedule.worker import Ended, Worker, WorkerSettings
+from icepact.telemetry import metrics
 
 RENEWED = 75
 """Exit code of a worker that makes room for a new one."""
@@ -102,6 +104,8 @@ def work_for_parent() -> int:
             answers.write("ended\n")
 
     service = build_service(settings["given"])
+    if settings["metrics"] is not None:
+        metrics.setup(folder=Path(settings["metrics"]))
     process = WorkerProcess(service, workers=settings["workers"], bell=bell, ended=said_ended)
     signal.signal(signal.SIGTERM, process.on_signal)
 
@@ -115,8 +119,7 @@ def work_for_parent() -> int:
 
 
 def run() -> NoReturn:
-    """Entry point."""
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s worker %(process)d %(levelname)s %(message)s")
+    """Entry point of a child."""
     try:
         code = work_for_parent()
     except IcepactError as error:

@@ -1,0 +1,79 @@
+"""Requests to an ASGI application, counted and traced. It stands around all other layers, and changes nothing."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from time import monotonic
+from typing import Any, Protocol
+
+from icepact.telemetry import trace
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_NO_ROUTE = "other"
+_FAILED = 500
+
+
+class CountRequest(Protocol):
+    """Counts a request."""
+
+    def __call__(self, method: str, route: str, status: int, seconds: float) -> None:
+        """`route` is the pattern of its path."""
+
+
+class Observed:
+    """The outermost layer."""
+
+    def __init__(self, app: App, count: CountRequest) -> None:
+        self._app = app
+        self._count = count
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Let one request through."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status, seconds = monotonic(), _FAILED, None
+        method = scope["method"] if scope["method"] in _METHODS else _NO_ROUTE
+
+        async def sent(message: Message) -> None:
+            nonlocal status, seconds
+            if message["type"] == "http.response.start":
+                # a stream of events goes on for long: what counts is when it begins
+                status, seconds = message["status"], monotonic() - began
+            await send(message)
+
+        with (
+            trace.continued(_header(scope, b"traceparent")),
+            trace.span(method, kind=trace.Kind.SERVER, **{"http.request.method": method}) as span,
+        ):
+            try:
+                await self._app(scope, receive, sent)
+            finally:
+                route = _route(scope)
+                self._count(method, route, status, monotonic() - began if seconds is None else seconds)
+                span.rename(f"{method} {route}")
+                span.set(
+                    **{
+                        "http.route": route,
+                        "http.response.status_code": status,
+                        "request": scope.get("state", {}).get("request_id"),
+                    }
+                )
+                if status >= _FAILED:
+                    span.fail(f"answered {status}")
+
+
+def _header(scope: MutableMapping[str, Any], name: bytes) -> str | None:
+    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), None)
+
+
+def _route(scope: MutableMapping[str, Any]) -> str:
+    """The pattern of its path; apart from others if somebody waits for a job, which takes as long as they like."""
+    pattern = getattr(scope.get("route"), "path", None)
+    if not isinstance(pattern, str):
+        return _NO_ROUTE
+    waits = any(part.startswith(b"wait=") for part in scope.get("query_string", b"").split(b"&"))
+    return f"{pattern}?wait" if waits else pattern
