@@ -6,12 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from icepact.app import Application
 from icepact.client import Client
 from icepact.entrypoints.api.application import create_api
 from icepact.entrypoints.api.server import server_of
@@ -20,9 +21,12 @@ from icepact.entrypoints.serving import Service, build_service
 from icepact.model.errors import IcepactError
 from icepact.model.health import Health
 from icepact.model.job import Job, JobProgress, JobStatus, Operation
+from icepact.policy.config import Config
 from icepact.record.process import this_process
 from icepact.schedule.answers import keep_health, keep_plan, keep_tables
+from icepact.schedule.jobs import Jobs
 from icepact.schedule.queue import next_job
+from icepact.schedule.requests import Names
 from tests.support.reports import messy
 
 Answers = Mapping[Operation, Callable[[Job], Mapping[str, Any]]]
@@ -122,7 +126,34 @@ class Served:
 def served(folder: Path, settings: ApiSettings = ROOMY, **given: Any) -> Iterator[Served]:
     """The API over a new record store in a folder."""
     service = build_service({"warehouse": str(folder / "warehouse"), **given}, {})
-    settings = replace(settings, host="127.0.0.1") if settings.host == "127.0.0.1" else settings
+    try:
+        with _listening(service, settings) as url:
+            yield Served(service, url)
+    finally:
+        service.store.close()  # type: ignore[attr-defined]
+
+
+@contextmanager
+def serving(application: Application) -> Iterator[str]:
+    """The API over the record store of an application; its address."""
+    store, catalog = application.store, application.catalog
+    service = Service(
+        config=Config(),
+        catalog=catalog,
+        namespace=("default",),
+        policies=application.policies,
+        prices=application.prices,
+        budgets=application.budgets,
+        store=store,
+        jobs=Jobs(store, catalog.recorded_as, names=Names(catalog=catalog.name)),
+        clock=store.now,
+    )
+    with _listening(service, ROOMY) as url:
+        yield url
+
+
+@contextmanager
+def _listening(service: Service, settings: ApiSettings) -> Iterator[str]:
     server = server_of(create_api(service, settings), settings, port=0)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -132,11 +163,10 @@ def served(folder: Path, settings: ApiSettings = ROOMY, **given: Any) -> Iterato
             while not server.started:
                 assert time.monotonic() < until, "the API does not start"
                 time.sleep(0.005)
-            yield Served(service, f"http://127.0.0.1:{listener.getsockname()[1]}")
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join()
-            service.store.close()  # type: ignore[attr-defined]
 
 
 def some_health() -> Health:

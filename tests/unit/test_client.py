@@ -240,9 +240,12 @@ def test_a_job_is_asked_for_again_under_the_same_name() -> None:
 
 
 def test_what_may_not_be_repeated_is_not() -> None:
-    with answering(b"") as (url, asked), Client(url, pause=lambda _: None) as client:
-        with pytest.raises(ServiceUnreachable, match=url):
-            client.new_key(Role.VIEWER)
+    with (
+        answering(b"") as (url, asked),
+        Client(url, pause=lambda _: None) as client,
+        pytest.raises(ServiceUnreachable, match=url),
+    ):
+        client.new_key(Role.VIEWER)
     assert len(asked) == 1
 
 

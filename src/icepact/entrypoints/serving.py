@@ -1,6 +1,5 @@
 """What the processes of the service work with, from arguments, variables and files; without Spark and without Java."""
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -14,18 +13,21 @@ from icepact.entrypoints.wiring import (
     catalog_of,
     load_config,
     policies_of,
-    set_up_telemetry,
     store_of,
 )
 from icepact.iceberg.names import parse_levels
+from icepact.iceberg.polling import watcher_of
 from icepact.model.errors import BadInput
 from icepact.model.prices import Prices
 from icepact.policy.config import Budgets, Catalog, Config
 from icepact.policy.layers import Policies
 from icepact.record.store import RecordStore
 from icepact.schedule.bell import Bell
+from icepact.schedule.fleet import CatalogFleet
 from icepact.schedule.jobs import Jobs
+from icepact.schedule.put_policies import CurrentPolicies
 from icepact.schedule.requests import Names
+from icepact.schedule.tenants import Tenants
 
 CONFIG_FILES = (CONFIG_FILE, "config.json")
 """Looked for in this order, if none is named."""
@@ -61,7 +63,6 @@ def build_service(given: Mapping[str, Any] | None = None, environ: Mapping[str, 
     and `ETCD_ENDPOINTS` over the configuration file. `given` are flags as `build_application` takes them."""
     flags = flags_of(given or {}, os.environ if environ is None else environ)
     config = load_config(flags["config"], flags)
-    set_up_telemetry(config, log_level=logging.INFO)
     policies = policies_of(config)
     catalog = catalog_of(config, policies)
     store = store_of(config, catalog)
@@ -80,6 +81,22 @@ def build_service(given: Mapping[str, Any] | None = None, environ: Mapping[str, 
         clock=store.now,
         submitted=submitted,
         ended=ended,
+    )
+
+
+def fleet_of(service: Service) -> CatalogFleet:
+    """The tables of a service's catalog, as schedules see them."""
+    name = service.catalog.recorded_as
+    tenants = Tenants(service.store, catalog=service.catalog.name, clock=service.clock)
+    return CatalogFleet(
+        service.store,
+        service.jobs,
+        service.catalog,
+        CurrentPolicies(service.store, name, service.policies),
+        watcher=watcher_of(service.catalog),
+        budgets=service.budgets,
+        currency=service.prices.currency,
+        tenant_of=tenants.tenant_of,
     )
 
 

@@ -2,25 +2,28 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from icepact.economics.limits import run_limits
 from icepact.economics.speeds import Rates
 from icepact.economics.spending import HOUR, HourlyBudget, hourly_limits, promised_by, spent_by_table
 from icepact.iceberg.names import parse_levels, show_name
-from icepact.maintain.context import Context
 from icepact.model.limits import Limit
 from icepact.model.policy import Policy
 from icepact.policy.config import Allowance, Budgets
 
+if TYPE_CHECKING:
+    from icepact.maintain.context import Context  # brings Spark along
 
-def limits_of(context: Context, table: str, policy: Policy, rates: Rates, now: datetime) -> tuple[Limit, ...]:
+
+def limits_of(context: "Context", table: str, policy: Policy, rates: Rates, now: datetime) -> tuple[Limit, ...]:
     """All that limits a plan: what a run may take, and what is left of this hour."""
     currency = context.prices.currency
     of_the_run = run_limits(policy, cores=rates.cores, overhead=rates.overhead.likely, currency=currency)
     return (*of_the_run, *limits_of_the_hour(context, table, policy, now))
 
 
-def limits_of_the_hour(context: Context, table: str, policy: Policy, now: datetime) -> tuple[Limit, ...]:
+def limits_of_the_hour(context: "Context", table: str, policy: Policy, now: datetime) -> tuple[Limit, ...]:
     """What is left of this hour."""
     hourly = [budget for budget in hourly_budgets(table, policy, context.budgets) if budget.covers(table)]
     if not hourly:

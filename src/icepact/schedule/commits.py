@@ -13,12 +13,10 @@ from typing import Any, Protocol
 from icepact.model.documents import Document
 from icepact.model.errors import BadInput, Conflict
 from icepact.record.store import DocumentStore
-from icepact.schedule.state import COMMITS, body_of, key_of, value_of
+from icepact.schedule.state import COMMITS, REMEMBERED, body_of, key_of, value_of
 from icepact.schedule.triggers import NO_COMMITS, CommitsSeen
 
 _TRIES = 20
-REMEMBERED = 64
-"""Snapshots that are known to be counted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -150,6 +151,12 @@ class Holding:
             self.job = seen
             self._see(seen)
         return self._stop_run()
+
+    def last_word(self) -> None:
+        """Record how far the job has come when its operation has ended, if that is possible."""
+        if self._unrecorded is not None:
+            with suppress(IcepactError):
+                self.beat()
 
     def stop_for(self, reason: StopReason) -> None:
         """Have the job stop; a reason that there is already stays, unless the job is lost."""

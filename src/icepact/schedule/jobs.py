@@ -95,6 +95,10 @@ class Jobs:
         self._submitted()
         return job
 
+    def name(self, table: str) -> str:
+        """The full name of a table, however it was written."""
+        return self._names.full(table)
+
     def get(self, job_id: str) -> Job:
         """One job, with its result; JobNotFound if there is none of that id on this catalog."""
         job = self._store.job(job_id)

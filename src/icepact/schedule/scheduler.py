@@ -18,10 +18,20 @@ from icepact.model.errors import BadInput, Conflict, IcepactError, JobNotFound, 
 from icepact.model.job import DEFAULT_TENANT, Job, JobRequest, JobStatus
 from icepact.policy.windows import next_open, open_spans
 from icepact.record.store import RecordStore
-from icepact.schedule.commits import REMEMBERED, CommitNote
+from icepact.schedule.commits import CommitNote
 from icepact.schedule.leader import Leader
-from icepact.schedule.state import COMMITS, SCHEDULES, Chosen, Fired, TableSchedule, body_of, key_of, value_of
-from icepact.schedule.triggers import CommitsSeen, Due, Past, Timing, fired, next_due
+from icepact.schedule.state import (
+    COMMITS,
+    SCHEDULES,
+    Chosen,
+    Fired,
+    TableSchedule,
+    body_of,
+    key_of,
+    value_of,
+    with_commits,
+)
+from icepact.schedule.triggers import Due, Past, Timing, fired, next_due
 
 TICK = 2.0
 """Seconds between two ticks."""
@@ -59,6 +69,9 @@ class Fleet(Protocol):
     def tables(self, now: datetime) -> Sequence[str] | None:
         """The tables of the catalog; `None` while nobody knows them."""
 
+    def policies(self) -> object:
+        """What the timings follow from; another object once that was changed."""
+
     def timing(self, schedule: TableSchedule) -> Timing:
         """When jobs on a table are wanted; BadInput if its policy says what cannot be."""
 
@@ -68,7 +81,7 @@ class Fleet(Protocol):
     def counted(self, table: str) -> Collection[int]:
         """Snapshots of a table that are no commits of writers."""
 
-    def held_back(self, table: str, now: datetime) -> str:
+    def held_back(self, schedule: TableSchedule, now: datetime) -> str:
         """Why nothing may be begun now on a table that is due, such as a budget that is used up; empty if it may."""
 
     def choose(self, table: str, timing: Timing, due: Due, now: datetime) -> Chosen:
@@ -105,6 +118,8 @@ class Scheduler:
         self._catalog = catalog
         self.leader = leader or Leader(store, catalog)
         self._entries: dict[str, _Entry] | None = None
+        self._policies: object = None
+        """That the timings of the entries follow from."""
         self._ticked_at: datetime | None = None
 
     def run(self, stop: threading.Event, *, seconds: float = TICK) -> None:
@@ -154,9 +169,9 @@ class Scheduler:
     # -- which tables there are -------------------------------------------------------------------
 
     def _known(self, now: datetime) -> dict[str, _Entry]:
-        tables = self._fleet.tables(now)
-        if self._entries is None:
-            self._entries = self._loaded(now)
+        tables, policies = self._fleet.tables(now), self._fleet.policies()
+        if self._entries is None or policies is not self._policies:
+            self._entries, self._policies = self._loaded(now), policies
         entries = self._entries
         if tables is None:
             return entries
@@ -180,10 +195,6 @@ class Scheduler:
                 found[schedule.table] = self._timed(entry)
             after = page[-1].key
         return found
-
-    def policies_changed(self) -> None:
-        """Policies were changed: ask for all of them anew."""
-        self._entries = None
 
     def _timed(self, entry: _Entry) -> _Entry:
         try:
@@ -220,7 +231,8 @@ class Scheduler:
                 if entry is None or not self._goes_on():
                     continue  # nobody knows such a table yet, or never will: notes are small, and go after a while
                 try:
-                    self._count(entry, note)
+                    if entry.timing.wanted or entry.version:
+                        self._count(entry, note)
                     self._store.remove_document(COMMITS, document.key, version=document.version)
                 except Conflict:
                     self._reload(entry, self._store.now())
@@ -238,13 +250,15 @@ class Scheduler:
         entry.wake_at = min(entry.wake_at, self._store.now())
 
     def _seen(self, entry: _Entry, changed: TableSchedule, now: datetime) -> None:
-        """Remember what a look has found, if a commit matters to this table."""
-        try:
-            self._save(entry, changed)
-        except Conflict:
-            self._reload(entry, now)
-            return
+        """Remember what a look has found; of a table with which nothing is ever done, in this process only."""
+        before, entry.schedule = entry.schedule, changed
         self._timed(entry)
+        if entry.timing.wanted or entry.version:
+            entry.schedule = before
+            try:
+                self._save(entry, changed)
+            except Conflict:
+                self._reload(entry, now)
         entry.wake_at = now
 
     # -- jobs -------------------------------------------------------------------------------------
@@ -301,7 +315,7 @@ class Scheduler:
                 self._save(entry, replace(schedule, chosen=chosen))
             entry.wake_at = chosen.at
             return 0
-        if why := self._fleet.held_back(schedule.table, now):
+        if why := self._fleet.held_back(schedule, now):
             if why != schedule.held_back:
                 self._save(entry, replace(schedule, held_back=why))
             entry.wake_at = now + _BUDGET_AGAIN
@@ -366,17 +380,3 @@ class Scheduler:
 
     def _is_open(self, timing: Timing, at: datetime) -> bool:
         return next_open(timing.windows, timing.blackouts, timing.zone, at) == at
-
-
-def with_commits(schedule: TableSchedule, seen: CommitsSeen, snapshots: Sequence[int]) -> TableSchedule:
-    """A schedule that knows of further commits."""
-    past, before = schedule.past, schedule.past.commits
-    known = (*schedule.snapshots, *(number for number in snapshots if number not in schedule.snapshots))
-    if not seen.count:
-        return replace(schedule, snapshots=known[-REMEMBERED:])
-    counted = CommitsSeen(
-        count=before.count + seen.count,
-        first_at=before.first_at or seen.first_at,
-        last_at=seen.last_at if before.last_at is None or seen.last_at is None else max(before.last_at, seen.last_at),
-    )
-    return replace(schedule, past=replace(past, commits=counted), snapshots=known[-REMEMBERED:])

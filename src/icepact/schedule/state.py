@@ -1,48 +1,22 @@
 """What the scheduler knows about tables, as documents of the record store."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from icepact.model.document import StoredDocument
-from icepact.model.documents import Document, Moment, from_json, to_json
+from icepact.model.documents import Document, from_json, to_json
 from icepact.model.errors import StoreUnusable
-from icepact.model.job import JobRequest
-from icepact.schedule.triggers import Due, Past
+from icepact.model.schedule import Chosen, Fired
+from icepact.schedule.triggers import CommitsSeen, Past
 
 SCHEDULES, COMMITS, FORECASTS = "schedule", "commits", "forecast"
 """Kinds of documents."""
 
+REMEMBERED = 64
+"""Snapshots that are known to be counted."""
 Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Chosen(Document):
-    """When something that is due is begun."""
-
-    due: Due
-    at: Moment
-    why: str = ""
-    """Of the time, if there was a choice."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fired(Document):
-    """A job that was wanted: what was decided before it is submitted, so that whoever leads next can do so."""
-
-    due: Due
-    request: JobRequest
-    idempotency_key: str
-    priority: int = 0
-    at: Moment
-    """When it was decided."""
-    job_id: str | None = None
-    """`None` until it is in the queue."""
-    ended: bool = False
-    """Whether it has ended, and counts in the past."""
-    status: str = ""
-    """How."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,3 +62,17 @@ def value_of(kind: type[Value], document: StoredDocument) -> Value:
         return from_json(kind, json.dumps(document.body))
     except ValueError:
         raise StoreUnusable(f"the {document.kind} of {document.key} in the record store cannot be read") from None
+
+
+def with_commits(schedule: TableSchedule, seen: CommitsSeen, snapshots: Sequence[int]) -> TableSchedule:
+    """A schedule that knows of further commits."""
+    past, before = schedule.past, schedule.past.commits
+    known = (*schedule.snapshots, *(number for number in snapshots if number not in schedule.snapshots))
+    if not seen.count:
+        return replace(schedule, snapshots=known[-REMEMBERED:])
+    counted = CommitsSeen(
+        count=before.count + seen.count,
+        first_at=before.first_at or seen.first_at,
+        last_at=seen.last_at if before.last_at is None or seen.last_at is None else max(before.last_at, seen.last_at),
+    )
+    return replace(schedule, past=replace(past, commits=counted), snapshots=known[-REMEMBERED:])

@@ -9,11 +9,11 @@ since a planned moment counts only if it is after the one that fired last.
 import hashlib
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
-from enum import StrEnum
 
 from icepact.model.documents import Document, Moment
 from icepact.model.formatting import format_duration, plural
 from icepact.model.job import Operation
+from icepact.model.schedule import Due, Trigger
 from icepact.policy.layers import TablePolicy
 from icepact.policy.schedules import Schedule
 from icepact.policy.windows import Windows, next_open, parse_zone
@@ -27,13 +27,6 @@ _AHEAD = timedelta(hours=1)
 _LONG_AGO = timedelta(days=1)
 _FIRST_BACKOFF = timedelta(minutes=15)
 _LONGEST_BACKOFF = timedelta(days=1)
-
-
-class Trigger(StrEnum):
-    """What made a table due."""
-
-    SCHEDULE = "schedule"
-    COMMITS = "commits"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,20 +94,6 @@ class Past(Document):
     """Jobs that failed, one after the other, without one that succeeded."""
     failed_at: Moment | None = None
     """When the last of them did."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Due(Document):
-    """A job that is wanted."""
-
-    trigger: Trigger
-    planned: Moment
-    """When the policy wants it."""
-    earliest: Moment
-    """When it may be begun: windows, blackouts, jitter and backoff are in it."""
-    latest: Moment
-    """By when it is to be begun at a quiet time; `earliest` without slack."""
-    why: str
 
 
 def next_due(table: str, timing: Timing, past: Past, now: datetime) -> Due | None:

@@ -1,4 +1,4 @@
-"""When a table is due: cron with zones, intervals, commits, windows, blackouts, jitter, backoff; caught up with once."""
+"""When a table is due: cron with zones, intervals, commits, windows, blackouts, jitter, backoff."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -47,7 +47,8 @@ def test_a_cron_fires_once_when_clocks_are_changed(cron: str, day: str, moments:
     timing = Timing(schedule=parse_schedule(cron), zone=BERLIN)
     found = fires(timing, at(f"{day}T00:00"), at(f"{day}T12:00"))
     if day == "03-29" and cron.startswith("30"):
-        assert len(found) == 1 and at("03-29T01:59") < found[0] <= at("03-29T03:30")
+        assert len(found) == 1
+        assert at("03-29T01:59") < found[0] <= at("03-29T03:30")
     else:
         assert found == [at(moment) for moment in moments]
 
@@ -62,7 +63,7 @@ def test_every_hour_is_every_hour_when_clocks_are_changed() -> None:
 @given(
     st.sampled_from(["0 3 * * *", "*/15 * * * *", "30 2 * * *", "5 1,2,3 * * *", "0 0 * * 0"]),
     st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC", "Asia/Kolkata"]),
-    st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1), timezones=st.just(UTC)),
+    st.integers(0, 365 * 24 * 60).map(lambda minutes: NEW_YEAR + minutes * MINUTE),
     st.lists(st.timedeltas(timedelta(seconds=1), timedelta(days=3)), max_size=30),
 )
 def test_no_planned_moment_comes_twice_or_is_left_out(
@@ -102,7 +103,8 @@ def test_an_interval_fires_at_the_same_times_whoever_counts_and_not_all_tables_a
 def test_jitter_is_always_the_same_for_a_table_and_leaves_no_fire_out() -> None:
     timing = Timing(schedule=parse_schedule("*/5 * * * *"), jitter=20 * MINUTE)
     due = next_due("db.t", timing, Past(since=NEW_YEAR), NEW_YEAR)
-    assert due is not None and due.earliest - due.planned == 20 * MINUTE * share_of("db.t") > timedelta()
+    assert due is not None
+    assert due.earliest - due.planned == 20 * MINUTE * share_of("db.t") > timedelta()
     assert len(fires(timing, NEW_YEAR, NEW_YEAR + 2 * HOUR, timedelta(seconds=30))) >= 20
     found = fires(timing, NEW_YEAR, NEW_YEAR + 2 * HOUR)
     assert {later - earlier for earlier, later in pairwise(found)} == {5 * MINUTE}
@@ -112,10 +114,12 @@ def test_what_is_missed_in_an_outage_is_caught_up_with_once() -> None:
     timing = Timing(schedule=parse_schedule("0 * * * *"))
     past, back = Past(since=NEW_YEAR), NEW_YEAR + 70 * HOUR + 30 * MINUTE
     due = next_due("db.t", timing, past, back)
-    assert due is not None and (due.planned, due.earliest <= back) == (NEW_YEAR + 70 * HOUR, True)
+    assert due is not None
+    assert (due.planned, due.earliest <= back) == (NEW_YEAR + 70 * HOUR, True)
     past = fired("db.t", timing, past, due, back)
     due = next_due("db.t", timing, past, back)
-    assert due is not None and due.planned == due.earliest == NEW_YEAR + 71 * HOUR
+    assert due is not None
+    assert due.planned == due.earliest == NEW_YEAR + 71 * HOUR
 
 
 def test_windows_go_across_midnight_and_blackouts_keep_things_off() -> None:
@@ -172,7 +176,8 @@ def test_commits_make_a_table_due_once_writers_are_still() -> None:
     assert next_due("db.t", timing, Past(since=NEW_YEAR, commits=seen), NEW_YEAR + HOUR) is None
     enough = Past(since=NEW_YEAR, commits=CommitsSeen(count=3, first_at=NEW_YEAR, last_at=NEW_YEAR + 2 * MINUTE))
     due = next_due("db.t", timing, enough, NEW_YEAR + 3 * MINUTE)
-    assert due is not None and (due.trigger, due.planned) == (Trigger.COMMITS, NEW_YEAR + 7 * MINUTE)
+    assert due is not None
+    assert (due.trigger, due.planned) == (Trigger.COMMITS, NEW_YEAR + 7 * MINUTE)
     assert due.why == "3 commits since the last job"
     later = fired("db.t", timing, enough, due, NEW_YEAR + 7 * MINUTE)
     assert later.commits.count == 0
@@ -182,7 +187,8 @@ def test_writers_that_are_never_still_do_not_keep_a_table_waiting_for_ever() -> 
     timing = Timing(check_interval=3, commit_delay=5 * MINUTE)
     seen = CommitsSeen(count=600, first_at=NEW_YEAR, last_at=NEW_YEAR + HOUR)
     due = next_due("db.t", timing, Past(since=NEW_YEAR, commits=seen), NEW_YEAR + HOUR)
-    assert due is not None and due.planned == NEW_YEAR + 50 * MINUTE
+    assert due is not None
+    assert due.planned == NEW_YEAR + 50 * MINUTE
 
 
 def test_commits_and_a_schedule_that_are_due_together_are_one_job() -> None:
@@ -192,7 +198,8 @@ def test_commits_and_a_schedule_that_are_due_together_are_one_job() -> None:
     due = next_due("db.t", timing, past, now)
     assert due is not None
     due = next_due("db.t", timing, fired("db.t", timing, past, due, now), now)
-    assert due is not None and due.earliest == NEW_YEAR + DAY + 3 * HOUR
+    assert due is not None
+    assert due.earliest == NEW_YEAR + DAY + 3 * HOUR
 
 
 def test_a_table_whose_jobs_fail_is_left_alone_for_longer_and_longer() -> None:
@@ -200,14 +207,17 @@ def test_a_table_whose_jobs_fail_is_left_alone_for_longer_and_longer() -> None:
     timing = Timing(schedule=parse_schedule("*/10 * * * *"))
     past = Past(since=NEW_YEAR, failures=3, failed_at=NEW_YEAR)
     due = next_due("db.t", timing, past, NEW_YEAR + 30 * MINUTE)
-    assert due is not None and due.earliest == NEW_YEAR + HOUR
+    assert due is not None
+    assert due.earliest == NEW_YEAR + HOUR
     assert "left alone for 1h after a failure" in due.why
     due = next_due("db.t", timing, past, NEW_YEAR + HOUR)
-    assert due is not None and due.earliest <= NEW_YEAR + HOUR
+    assert due is not None
+    assert due.earliest <= NEW_YEAR + HOUR
 
 
 def test_a_clock_that_was_far_ahead_does_not_silence_a_schedule() -> None:
     timing = Timing(schedule=parse_schedule("0 3 * * *"))
     ahead = Past(since=NEW_YEAR + 400 * DAY, failures=2, failed_at=NEW_YEAR + 400 * DAY)
     due = next_due("db.t", timing, ahead, NEW_YEAR)
-    assert due is not None and due.earliest == NEW_YEAR + 3 * HOUR
+    assert due is not None
+    assert due.earliest == NEW_YEAR + 3 * HOUR

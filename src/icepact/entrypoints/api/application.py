@@ -10,7 +10,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
-from icepact.entrypoints.api import costs, jobs, ops, plans, policies, runs, signals, tables, tenants
+from icepact.entrypoints.api import costs, jobs, ops, plans, policies, runs, schedules, signals, tables, tenants
 from icepact.entrypoints.api.context import context_of
 from icepact.entrypoints.api.problems import RESPONSES, install
 from icepact.entrypoints.api.server import server_of
@@ -29,6 +29,7 @@ _ROUTERS = (
     plans.router,
     policies.router,
     costs.router,
+    schedules.router,
     signals.router,
     tenants.router,
 )

@@ -8,9 +8,10 @@ import anyio.to_thread
 
 from icepact.entrypoints.api.callers import Buckets
 from icepact.entrypoints.api.settings import ApiSettings
-from icepact.entrypoints.serving import Service
+from icepact.entrypoints.serving import Service, fleet_of
 from icepact.model.job import Job
 from icepact.schedule.audit import Audit
+from icepact.schedule.fleet import CatalogFleet
 from icepact.schedule.gauges import StoreGauges
 from icepact.schedule.tenants import Tenants
 from icepact.telemetry.prometheus import ServiceMetrics
@@ -21,6 +22,8 @@ _LONGEST_LOOK = 0.5
 _GROWTH = 1.3
 _LOOKS_PER_SECOND = 200.0
 """Of all who wait together."""
+_WAKES_PER_SECOND = 1000.0
+"""The same, to hear whether the bell has rung."""
 
 
 class Watch:
@@ -45,7 +48,7 @@ class Watch:
         until = time.monotonic() + min(max(look, self._waiting / _LOOKS_PER_SECOND), most)
         try:
             while (left := until - time.monotonic()) > 0 and self._ended.rung == rung:
-                await anyio.sleep(min(left, _FIRST_LOOK))
+                await anyio.sleep(min(left, max(_FIRST_LOOK, self._waiting / _WAKES_PER_SECOND)))
         finally:
             self._waiting -= 1
         return min(look * _GROWTH, _LONGEST_LOOK)
@@ -65,6 +68,8 @@ class Context:
     """Keys that are none, by address."""
     audit: Audit
     metrics: ServiceMetrics
+    fleet: CatalogFleet
+    """As schedules see it."""
     streams: int = 0
     """That are open."""
 
@@ -78,6 +83,7 @@ def context_of(service: Service, settings: ApiSettings, workers: Path | None = N
         settings=settings,
         tenants=Tenants(service.store, catalog=service.catalog.name, clock=service.clock),
         watch=Watch(service),
+        fleet=fleet_of(service),
         buckets=Buckets(settings.requests_per_second, settings.burst),
         audit=Audit(service.store, clock=service.clock),
         metrics=ServiceMetrics(StoreGauges(service.store, service.catalog.recorded_as, tables=most), workers=workers),

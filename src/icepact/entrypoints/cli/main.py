@@ -15,6 +15,7 @@ from icepact.entrypoints.cli.groups import Commands, usage
 from icepact.entrypoints.cli.housekeeping import housekeeping_app
 from icepact.entrypoints.cli.jobs import jobs_app
 from icepact.entrypoints.cli.policy import policy_app
+from icepact.entrypoints.cli.schedule import schedule_app
 from icepact.entrypoints.cli.service import service_app
 from icepact.entrypoints.cli.session import SERVER_VARIABLE, Session, exit_with, one_table
 from icepact.entrypoints.cli.tenants import audit_app, keys_app, tenants_app
@@ -39,6 +40,7 @@ app.add_typer(jobs_app, name="jobs")
 app.add_typer(fleet_app)
 app.add_typer(housekeeping_app)
 app.add_typer(service_app)
+app.add_typer(schedule_app)
 app.add_typer(tenants_app, name="tenants")
 app.add_typer(keys_app, name="keys")
 app.add_typer(audit_app)

@@ -28,6 +28,7 @@ from icepact.entrypoints.cli.lists import (
     run_columns,
     visit_lines,
 )
+from icepact.entrypoints.cli.schedules import schedule_columns, schedule_lines
 from icepact.model.costs import Costs
 from icepact.model.fleet import Fleet, Round, Visit, VisitStatus
 from icepact.model.formatting import format_duration, format_money, format_seconds, format_size, plural
@@ -40,6 +41,7 @@ from icepact.model.policy import OPTIONS, OptionUnit
 from icepact.model.progress import UnitDone
 from icepact.model.recovery import CleanupResult, VerifyResult
 from icepact.model.run import RunRecord
+from icepact.model.schedule import ScheduleView
 from icepact.model.status import Status
 from icepact.policy.layers import Policies, Rule
 from icepact.policy.options import plain
@@ -341,6 +343,20 @@ class Renderer:
         """One job, how far it is, and what came of it."""
         for line in job_lines(job):
             self.out.print(line, markup=False)
+
+    @_or_document(ScheduleView.to_dict)
+    def schedule(self, view: ScheduleView) -> None:
+        """One schedule, and what is expected of the table's writers."""
+        for line in schedule_lines(view):
+            self.out.print(line, markup=False)
+
+    @_or_document(lambda found: {"schedules": [view.to_dict() for view in found]})
+    def schedules(self, found: Sequence[ScheduleView]) -> None:
+        """Tables that are looked after by themselves."""
+        if found:
+            self._columns(schedule_columns(found))
+        else:
+            self.out.print("no schedules: icepact serve looks after tables whose policies have one")
 
     @_or_document(lambda found: {"costs": [entry.to_dict() for entry in found]})
     def costs(self, found: Sequence[Costs]) -> None:

@@ -47,9 +47,13 @@ class Session:
 
     def local(self, command: str, **more: Any) -> "Application":
         """The application for a command that makes no sense elsewhere."""
+        self.refuse_server(command)
+        return self.here(**more)
+
+    def refuse_server(self, command: str) -> None:
+        """Refuse a service for a command that makes no sense elsewhere."""
         if self.server is not None:
             raise BadInput(f"icepact {command} works where the catalog is, not through a service: leave out --server")
-        return self.here(**more)
 
     def here(self, **more: Any) -> "Application":
         """The application in this process, whatever service was named."""

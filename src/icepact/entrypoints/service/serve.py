@@ -1,6 +1,7 @@
 """The process of the API, with its workers: how it starts, and in which order it ends.
 
-First it is not ready any more and takes no new jobs; then its workers end, or hand over what they do; then the API.
+First it is not ready any more and takes no new jobs, and no schedule fires here any more; then its workers end, or hand
+over what they do; then the API.
 """
 
 import ipaddress
@@ -8,15 +9,19 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import uvicorn
 
+from icepact.entrypoints.service.scheduling import Scheduling
 from icepact.entrypoints.service.supervisor import Supervisor
 from icepact.entrypoints.serving import Service, build_service
+from icepact.entrypoints.wiring import set_up_telemetry
 from icepact.model.errors import BadInput
 from icepact.record.store import DocumentStore
 
@@ -24,12 +29,16 @@ KEY = "key"
 """Kind of the documents of keys."""
 _log = logging.getLogger("icepact")
 
-MakeServer = Callable[[Service, str, int], uvicorn.Server]
-"""Makes the server of the API for an address and a port; it does not listen yet."""
+
+class MakeServer(Protocol):
+    """Makes the server of the API."""
+
+    def __call__(self, service: Service, host: str, port: int, *, workers: Path) -> uvicorn.Server:
+        """For an address and a port; it does not listen yet. `workers` is the folder of what workers have counted."""
 
 
 class Serving:
-    """The API and its workers in this process."""
+    """The API, its workers and its schedules in this process."""
 
     def __init__(
         self,
@@ -42,6 +51,7 @@ class Serving:
     ) -> None:
         """`given` is what `build_service` is given; the rest is as the configuration says if it is not."""
         self.service = build_service(given)
+        set_up_telemetry(self.service.config, log_level=logging.INFO)
         settings = self.service.config.service
         host = settings.host if host is None else host
         if not settings.unprotected:
@@ -49,8 +59,13 @@ class Serving:
         self.workers = settings.workers if workers is None else workers
         self._socket = listening(host, settings.port if port is None else port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
-        self._supervisor = Supervisor(given, workers=self.workers, grace=settings.grace, ended=self.service.ended.ring)
-        self._server = make_server(self.service, host, self.port)
+        self._counted = TemporaryDirectory(prefix="icepact-metrics-")
+        counted = Path(self._counted.name)
+        self._supervisor = Supervisor(
+            given, workers=self.workers, grace=settings.grace, metrics=counted, ended=self.service.ended.ring
+        )
+        self._server = make_server(self.service, host, self.port, workers=counted)
+        self._scheduling = Scheduling(self.service)
         vars(self._server)["capture_signals"] = nullcontext  # they are heard here
         self._asked = False
 
@@ -65,12 +80,15 @@ class Serving:
             signal.signal(number, self._on_signal)
         threading.Thread(target=self._pass_on, name="icepact-bell", daemon=True).start()
         self._supervisor.start()
+        self._scheduling.start()
         try:
             self._server.run(sockets=[self._socket])
         finally:
             self.service.draining.set()
+            self._scheduling.stop()
             self._supervisor.stop()
             self._supervisor.wait()
+            self._counted.cleanup()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del number, frame
@@ -79,12 +97,13 @@ class Serving:
 
     def _end(self) -> None:
         self.service.draining.set()
+        self._scheduling.stop()
         self._supervisor.stop()
         self._supervisor.wait()
         self._server.should_exit = True
 
     def _end_now(self) -> None:
-        self._supervisor.stop_now()
+        self._supervisor.stop()
         self._server.should_exit = self._server.force_exit = True
 
     def _pass_on(self) -> None:
