@@ -75,6 +75,7 @@ def _office(context: typer.Context) -> _Office:
     from icepact.schedule.tenants import Tenants
 
     session: Session = context.obj
+    session.refuse_server((context.command_path or "").removeprefix("icepact "))
     service = build_service(session.service_settings)
     tenants = Tenants(service.store, catalog=service.catalog.name, clock=service.clock)
     quotas = Quotas(
@@ -335,6 +336,7 @@ def show_costs(session: Session, table: str | None, *, tenant: str | None, days:
 
     if not 0 < days <= 36_500:
         raise BadInput("--days is a number above zero")
+    session.refuse_server("costs --tenant")
     if tenant is not None:
         check_tenant_name(tenant)
     service = build_service(session.service_settings)
