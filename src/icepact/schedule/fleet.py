@@ -20,16 +20,17 @@ from icepact.maintain.limits import hourly_budgets
 from icepact.model.activity import Activity
 from icepact.model.errors import BadInput, IcepactError, JobNotFound
 from icepact.model.job import DEFAULT_TENANT, JobRequest, JobStatus, Operation
+from icepact.model.schedule import Chosen, Due, Forecast
 from icepact.policy.config import Allowance, Budgets, Catalog
 from icepact.policy.layers import Policies, TablePolicy
 from icepact.policy.options import PROPERTY_PREFIX, Options
 from icepact.policy.windows import open_spans
 from icepact.record.store import RecordStore
 from icepact.schedule.answers import known_tables
-from icepact.schedule.forecast import RUN, Forecast, choose_time, forecast, quarter_of, quiet_chance
+from icepact.schedule.forecast import RUN, choose_time, forecast, quarter_of, quiet_chance
 from icepact.schedule.jobs import Jobs
-from icepact.schedule.state import FORECASTS, REMEMBERED, Chosen, TableSchedule, body_of, key_of, with_commits
-from icepact.schedule.triggers import CommitsSeen, Due, Timing
+from icepact.schedule.state import FORECASTS, REMEMBERED, TableSchedule, body_of, key_of, with_commits
+from icepact.schedule.triggers import CommitsSeen, Timing
 
 _log = logging.getLogger("icepact")
 POLL = timedelta(seconds=30)
