@@ -1,11 +1,9 @@
 """Catalogs are asked for changes without Java, and all tables of a database with one query."""
 
 import json
-import sqlite3
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,26 +11,7 @@ from icepact.iceberg.catalogs import embedded
 from icepact.iceberg.polling import watcher_of
 from icepact.model.errors import CatalogUnusable
 from icepact.policy.config import Catalog
-
-_MAKE = """CREATE TABLE iceberg_tables (
-catalog_name TEXT, table_namespace TEXT, table_name TEXT, metadata_location TEXT,
-previous_metadata_location TEXT, iceberg_type TEXT, PRIMARY KEY (catalog_name, table_namespace, table_name))"""
-
-
-def snapshot(number: int, **summary: str) -> dict[str, Any]:
-    """A snapshot that an hour brought."""
-    return {"snapshot-id": number, "timestamp-ms": number * 3_600_000, "summary": {"operation": "append", **summary}}
-
-
-def listed(folder: Path, rows: list[tuple[str, str, str, str | None]]) -> Catalog:
-    """An embedded catalog with these tables: namespace, name, metadata file, type."""
-    with sqlite3.connect(folder / "catalog.db") as connection:
-        connection.execute(_MAKE)
-        connection.executemany(
-            "INSERT INTO iceberg_tables VALUES ('local', ?, ?, ?, NULL, ?)", [(s, n, m, t) for s, n, m, t in rows]
-        )
-    connection.close()
-    return embedded(str(folder))
+from tests.support.listed import listed, snapshot
 
 
 def test_all_tables_of_a_database_are_one_query(tmp_path: Path) -> None:
