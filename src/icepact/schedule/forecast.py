@@ -33,7 +33,7 @@ _LONG, _SHORT = 3 * 7 * 24.0, 3 * 24.0
 """Hours after which the past counts half."""
 _FORGIVEN = 0.85
 """Errors of a day count so much of those of the next: habits change."""
-_ANY = 0.02
+_ANY = 0.003
 """Weight of an hour that is like the one that is foretold in nothing."""
 _BACKTEST = 14
 """Newest days that are foretold from those before them, to see how well that goes; of the second half errors are
