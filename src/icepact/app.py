@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from icepact.economics.lessons import Lessons
-    from icepact.economics.report import Costs
     from icepact.iceberg.spark.catalog import SparkCatalog
     from icepact.maintain.context import Context
     from icepact.maintain.housekeeping import How, PlanChore
     from icepact.maintain.stats_cache import StatsCache
+    from icepact.model.costs import Costs
     from icepact.model.decision import TableDecisions
     from icepact.model.fleet import Fleet, Round, Visit
     from icepact.model.health import Health

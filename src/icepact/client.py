@@ -211,9 +211,10 @@ class Client:
         for found in self._pages("/runs", table=table, open_only=open_only):
             yield run_of(found), found.get("dead")
 
-    def costs(self, table: str | None = None, *, limit: int = 100, days: float = 30.0) -> Sequence[Costs]:
-        """What the newest runs on a table cost, or all runs of so many days."""
-        found = self._get("/costs", days=days) if table is None else self._get(f"{_table(table)}/costs", limit=limit)
+    def costs(self, table: str | None = None, *, limit: int = 100, days: float | None = None) -> Sequence[Costs]:
+        """What the newest runs cost, on a table or on all; or those of so many days, on all."""
+        path = "/costs" if table is None else f"{_table(table)}/costs"
+        found = self._get(path, limit=limit, days=days if table is None else None)
         return [_value(Costs, each) for each in found]
 
     def committed(self, table: str, snapshot_id: int | None = None) -> None:
@@ -331,7 +332,7 @@ class Client:
         again: bool | None = None,
     ) -> "httpx.Response":
         """One request, tried again if that can help and cannot hurt."""
-        httpx = _httpx()
+        transport_error, connect_error = _httpx().TransportError, _httpx().ConnectError
         may_repeat = method in ("GET", "PUT", "DELETE") if again is None else again
         content = text if body is None else json.dumps(body)
         sent = {**(headers or {}), **({"Content-Type": "application/json"} if content is not None else {})}
@@ -340,11 +341,11 @@ class Client:
         for attempt in range(self._retries + 1):
             last = attempt == self._retries
             try:
-                response: httpx.Response = self._http.request(
+                response = self._http.request(
                     method, _PREFIX + path, params=query, content=content, headers=sent, timeout=timeout
                 )
-            except httpx.TransportError as error:
-                unheard = may_repeat or isinstance(error, httpx.ConnectError)
+            except transport_error as error:
+                unheard = may_repeat or isinstance(error, connect_error)
                 if last or not unheard:
                     raise _unreachable(self._url, error) from None
                 self._pause(_pause(attempt, None))

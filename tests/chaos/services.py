@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -209,7 +209,7 @@ def busy(load: Load, among: Collection[int]) -> Mapping[int, Job]:
 
 def service_kills(
     folder: Path, *, first: int, seed: int, store: str | None = None, tables: int = 6, workers: int = 2
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any], None, None]:
     """Trials without end, for the ledger: one kill each, and every now and then a look at everything."""
     from icepact.record.sql import SqlStore
 
@@ -231,11 +231,19 @@ def service_kills(
                     kills.append({"number": number, **_kill(served, load, dice)})
                     number += 1
             load.judge()
-            for kill in kills or [{"number": number, "hit": False}]:
-                yield {"kind": KIND, "seed": seed, **kill, "clean": load.verdict.clean, "jobs": load.verdict.jobs}
-            number += not kills
-            if not load.verdict.clean:
-                raise RuntimeError(f"{load.verdict}; see {served.log}")
+            judged = load.verdict
+            found = {
+                "lost": len(judged.lost),
+                "duplicated": len(judged.twice) + len(judged.held_by_two),
+                "changed": len(judged.changed),
+                "clean": judged.clean,
+                "jobs": tables,
+            }
+            for kill in kills:  # what came of all of them is told with the last
+                last = kill is kills[-1]
+                yield {"kind": KIND, "seed": seed, **kill, **(found if last else {"clean": True})}
+            if not judged.clean:
+                raise RuntimeError(f"{judged}; see {served.log}")
 
 
 def _wait(load: Load, seconds: float) -> bool:

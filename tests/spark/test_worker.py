@@ -12,10 +12,12 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.app import Application
+from icepact.iceberg.commit.run_files import run_folder
 from icepact.maintain.runs import hold
 from icepact.model.errors import StoreUnusable
 from icepact.model.job import Job, JobRequest, JobStatus, Operation
 from icepact.model.status import Status
+from icepact.policy.options import Options
 from icepact.record import watch
 from icepact.record.pauses import FAILURES, job_failed
 from icepact.record.store import RecordStore
@@ -27,6 +29,7 @@ from icepact.schedule.queue import next_job
 from icepact.schedule.worker import Ended, Worker, WorkerSettings
 from tests.support.jobs import THEM, make_job
 from tests.support.oracle import seen
+from tests.support.records import run_record
 
 FILES = 6
 
@@ -53,7 +56,10 @@ def jobs(application: Application, store: RecordStore) -> Jobs:
 def table(spark: SparkSession, namespace: str) -> str:
     """Small files."""
     name = f"{namespace}.t"
-    spark.sql(f"CREATE TABLE {name} (id bigint, at timestamp) USING iceberg TBLPROPERTIES ('format-version' = '2')")
+    spark.sql(
+        f"CREATE TABLE {name} (id bigint, at timestamp) USING iceberg"
+        " TBLPROPERTIES ('format-version' = '2', 'history.expire.max-snapshot-age-ms' = '1')"
+    )
     for batch in range(FILES):
         rows = spark.range(batch * 10, batch * 10 + 10, 1, 1).selectExpr("id", "timestamp '2026-01-01 10:00:00' AS at")
         rows.writeTo(name).append()
@@ -84,15 +90,17 @@ def commits(spark: SparkSession, table: str) -> int:
 
 # -- every operation ------------------------------------------------------------------------------
 
-YOUNG = {"options": {"expire_older_than": "1s"}, "allow_young": True}
 OPERATIONS: dict[Operation, tuple[dict[str, Any], str, Any]] = {
     Operation.COMPACT: ({"options": {"min_input_files": 2}}, "status", "committed"),
     Operation.MAINTAIN: ({"options": {"housekeeping": "compact"}}, "well", True),
-    Operation.EXPIRE: (YOUNG, "operation", "expire"),
-    Operation.ORPHANS: ({"exclude": ("tmp",)}, "status", "nothing-to-do"),
+    Operation.EXPIRE: ({"options": {"expire_retain_last": 2}}, "status", "committed"),
+    Operation.ORPHANS: ({}, "operation", "orphans"),
     Operation.MANIFESTS: ({}, "operation", "manifests"),
     Operation.DELETES: ({}, "status", "nothing-to-do"),
-    Operation.TTL: ({"options": {"ttl_column": "at", "ttl_keep": "9000d"}}, "status", "nothing-to-do"),
+    Operation.TTL: (
+        {"options": {"ttl_column": "at", "ttl_keep": "9000d", "ttl_level": "file"}},
+        *("status", "nothing-to-do"),
+    ),
     Operation.TAGS: ({"options": {"tag_period": "daily", "tag_max_delay": "9000d"}}, "operation", "tags"),
     Operation.STATISTICS: ({"columns": ("id",)}, "status", "committed"),
     Operation.HEALTH: ({}, "data_files", FILES),
@@ -130,7 +138,7 @@ def test_tables_are_listed_and_remembered(do: Do, application: Application, stor
 def test_a_plan_is_kept_and_applied(
     do: Do, spark: SparkSession, store: RecordStore, table: str, operation: Operation
 ) -> None:
-    given = YOUNG if operation is Operation.EXPIRE else {"options": {"min_input_files": 2}}
+    given = {"options": {} if operation is Operation.EXPIRE else {"min_input_files": 2}}
     dry = {} if operation is Operation.PLAN else {"dry_run": True}
     before = commits(spark, table)
     planned = do(operation, table, **given, **dry)
@@ -224,8 +232,8 @@ def test_a_job_whose_deadline_has_passed_is_not_begun(
     assert commits(spark, table) == before
 
 
-def during(step: str, act: Callable[[Holding], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have something happen while a run is at a step, and let the run hear of it before it goes on."""
+def during(step: str, act: Callable[[Holding], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have something happen while a run is at a step, after which the run is to stop; it hears of that at once."""
     heard = threading.Event()
     original, look = Holding.step, watch.Watch.look
 
@@ -234,13 +242,12 @@ def during(step: str, act: Callable[[Holding], None], monkeypatch: pytest.Monkey
         if name == step:
             act(self)
             self.beat()
-            for _ in range(2):  # the first may have begun before
-                heard.clear()
-                assert heard.wait(30)
+            assert heard.wait(30)
 
     def looking(self: watch.Watch) -> None:
         look(self)
-        heard.set()
+        if self._why is not None:
+            heard.set()
 
     monkeypatch.setattr(watch, "_LONGEST_BEAT", 0.02)
     monkeypatch.setattr(watch.Watch, "look", looking)
@@ -252,7 +259,7 @@ def test_a_run_is_cancelled_with_its_job_and_can_be_done_later(
 ) -> None:
     before = commits(spark, table)
     with monkeypatch.context() as patch:
-        during("staged", lambda holding: store.ask_to_cancel_job(holding.job.job_id) and None, patch)
+        during("staged", lambda holding: store.ask_to_cancel_job(holding.job.job_id), patch)
         job = do(Operation.COMPACT, table, options={"min_input_files": 2})
     assert (job.status, job.error) == (JobStatus.CANCELLED, f"job {job.job_id} was cancelled")
     assert commits(spark, table) == before
@@ -332,9 +339,12 @@ def test_a_worker_that_has_grown_makes_room(
 # -- after the death of a worker ------------------------------------------------------------------
 
 
-def died_over(jobs: Jobs, store: RecordStore, table: str, run_id: str | None) -> Job:
+def died_over(
+    jobs: Jobs, store: RecordStore, table: str, run_id: str | None, options: dict[str, Any] | None = None
+) -> Job:
     """A job in the hands of a worker that is not heard of any more, and has begun a run perhaps."""
-    job = jobs.submit(JobRequest(operation=Operation.COMPACT, table=table, options={"min_input_files": 2}))
+    options = options or {"min_input_files": 2}
+    job = jobs.submit(JobRequest(operation=Operation.COMPACT, table=table, options=options))
     taken = store.take_job(job.catalog, THEM, seconds=600, choose=next_job)
     assert taken is not None
     assert taken.job_id == job.job_id
@@ -350,6 +360,32 @@ def test_a_job_of_a_dead_worker_is_done_by_another(
     do(None)
     job = jobs.get(lost.job_id)
     assert (job.status, job.failures, job.attempts) == (JobStatus.SUCCEEDED, 1, 2)
+    assert commits(spark, table) == before + 1
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_the_run_of_a_dead_worker_is_carried_on_with(
+    jobs: Jobs, do: Do, store: RecordStore, spark: SparkSession, application: Application, table: str, said: bool
+) -> None:
+    """Also if it died before it could say that it had begun one; begun anew, it would be rewritten twice."""
+    options, run_id = {"rewrite_all": True}, f"r{table}"
+    plan = application.plan(table, Options(rewrite_all=True))
+    lost = died_over(jobs, store, table, run_id if said else None, options=options)
+    run = run_record(
+        run_id,
+        catalog=lost.catalog,
+        table=table,
+        uuid=plan.uuid,
+        owner=THEM,
+        folder=run_folder(application.spark_catalog.table(table), run_id),
+    )
+    store.begin(run, plan.to_json())
+    before = commits(spark, table)
+    do(None)
+    job = jobs.get(lost.job_id)
+    assert (job.status, job.run_id) == (JobStatus.SUCCEEDED, run_id)
+    assert job.result is not None
+    assert job.result["run_id"] == run_id
     assert commits(spark, table) == before + 1
 
 
@@ -372,7 +408,7 @@ def test_a_job_whose_run_failed_begins_anew(
     do: Do, jobs: Jobs, store: RecordStore, application: Application, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        during("staged", lambda holding: application.cancel(holding.run_id or "") and None, patch)
+        during("staged", lambda holding: application.cancel(holding.run_id or ""), patch)
         first = do(Operation.COMPACT, table, options={"min_input_files": 2})
     assert (first.status, first.failures, first.run_id) == (JobStatus.QUEUED, 1, None)
     cancelled = application.runs(table)[0]

@@ -5,6 +5,7 @@ Arguments are one JSON document: `given` for `build_service`, and what `Serving`
 
 import json
 import sys
+from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI, Response
@@ -14,7 +15,7 @@ from icepact.entrypoints.serving import Service
 from icepact.model.errors import IcepactError
 
 
-def make_server(service: Service, host: str, port: int) -> uvicorn.Server:
+def make_server(service: Service, host: str, port: int, *, workers: Path) -> uvicorn.Server:
     """A server that knows two questions."""
     app = FastAPI()
 

@@ -1,6 +1,5 @@
 """What the processes of the service work with, from arguments, variables and files; without Spark and without Java."""
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -14,7 +13,6 @@ from icepact.entrypoints.wiring import (
     catalog_of,
     load_config,
     policies_of,
-    set_up_telemetry,
     store_of,
 )
 from icepact.iceberg.names import parse_levels
@@ -65,7 +63,6 @@ def build_service(given: Mapping[str, Any] | None = None, environ: Mapping[str, 
     and `ETCD_ENDPOINTS` over the configuration file. `given` are flags as `build_application` takes them."""
     flags = flags_of(given or {}, os.environ if environ is None else environ)
     config = load_config(flags["config"], flags)
-    set_up_telemetry(config, log_level=logging.INFO)
     policies = policies_of(config)
     catalog = catalog_of(config, policies)
     store = store_of(config, catalog)

@@ -24,6 +24,7 @@ from icepact.policy.file.yaml import Document, read_documents
 from icepact.policy.layers import Policies, ResourceCatalog
 from icepact.policy.options import BUILT_IN_STRATEGIES, strategy_names, with_strategies
 from icepact.policy.validation import complaint, path_of_error, show_path
+from icepact.record.open import open_store
 from icepact.record.store import RecordStore
 from icepact.telemetry import logs, trace
 
@@ -41,6 +42,11 @@ _FROM_ENVIRONMENT = (
     *("catalog", "catalog_uri", "catalog_type", "catalog_timeout", "warehouse", "namespace"),
     *("state", "store", "policies", "prices"),
 )
+_GENERIC = {"CATALOG_TYPE": "catalog_type", "CATALOG_URI": "catalog_uri", "CATALOG_WAREHOUSE": "warehouse"}
+"""Variables without our name, which count only if nothing else says which catalog is meant."""
+_SAYING_CATALOG = (*_GENERIC.values(), "catalog", "catalogs")
+_STORES = ("REDIS_URL", "DATABASE_URL", "ETCD_ENDPOINTS")
+"""Variables without our name, which count only if nothing else says which record store is meant."""
 _LOOKING = ("icepact.record.sql", "icepact.maintain.inspect", "numpy.ma")
 _APPLYING = ("icepact.maintain.compaction",)
 """What is needed next, and loaded while Java starts."""
@@ -127,6 +133,8 @@ def load_config(path: str | None, flags: Mapping[str, Any], strategies: Sequence
     settings = {} if document is None else _expanded(document.value, document, ())
     above = {name: flags.get(name) or os.environ.get(f"ICEPACT_{name.upper()}") for name in _FROM_ENVIRONMENT}
     above = {name: value for name, value in above.items() if value}
+    if not any((settings | above).get(name) for name in _SAYING_CATALOG):
+        above |= {key: value for name, key in _GENERIC.items() if (value := os.environ.get(name))}
     if flags.get("catalog_properties"):
         above["catalog_properties"] = {**settings.get("catalog_properties", {}), **flags["catalog_properties"]}
     try:
@@ -308,16 +316,31 @@ def _prepare_documents() -> None:
 
 def store_of(config: Config, catalog: Catalog) -> RecordStore:
     """The record store: the one that is named; else beside an embedded warehouse, or in the user's state folder."""
-    from icepact.record.sql import SqlStore  # not every command needs it, and it takes its time
-
     if config.store is not None:
-        return SqlStore.in_memory() if config.store == "memory" else SqlStore(config.store)
+        return open_store(config.store)
     if config.state is not None:
-        return SqlStore.in_file(config.state / HISTORY_FILE)
+        return open_store(f"sqlite:///{config.state / HISTORY_FILE}")
+    usual = _usual_store()
+    if usual is not None:
+        return open_store(usual)
     if catalog.embedded is not None:
-        return SqlStore.in_file(catalog.embedded / HISTORY_FILE)
+        return open_store(f"sqlite:///{catalog.embedded / HISTORY_FILE}")
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return SqlStore.in_file(Path(base) / "icepact" / HISTORY_FILE)
+    return open_store(f"sqlite:///{Path(base) / 'icepact' / HISTORY_FILE}")
+
+
+def _usual_store() -> str | None:
+    """The store that the variables name by which platforms tell programs of their servers; `None` if there is none."""
+    given = {name: value for name in _STORES if (value := os.environ.get(name))}
+    if len(given) > 1:
+        raise BadInput(f"{' and '.join(given)} are set: say with ICEPACT_STORE which of them is the record store")
+    for name, value in given.items():
+        if name != "ETCD_ENDPOINTS":
+            return value
+        members = [member.strip() for member in value.split(",")]
+        scheme = "etcds" if any(member.startswith("https://") for member in members) else "etcd"
+        return f"{scheme}://{','.join(member.rpartition('://')[2].rstrip('/') for member in members)}"
+    return None
 
 
 def spark_settings(config: Config) -> dict[str, str]:

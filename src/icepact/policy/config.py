@@ -122,7 +122,9 @@ class Config(StrictModel):
     )
     state: Path | None = Field(default=None, description="Folder of the record store's SQLite file.")
     store: str | None = Field(
-        default=None, repr=False, description="Another record store: memory, or postgresql://user@host/database."
+        default=None,
+        repr=False,
+        description="Another record store: memory, or an address such as postgresql://user@host/database.",
     )
     catalogs: Mapping[str, Mapping[str, Text]] = Field(
         default_factory=dict, repr=False, description="Catalogs by name, with Iceberg's or PyIceberg's properties."

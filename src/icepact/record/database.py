@@ -2,11 +2,10 @@
 
 import os
 import shutil
-import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import UTC, datetime, timedelta
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from tempfile import mkdtemp
 from threading import Lock
@@ -16,9 +15,9 @@ from sqlalchemy import Connection, Engine, Executable, Table, UpdateBase, create
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
-from sqlalchemy.pool import StaticPool
 
 from icepact.model.errors import FULL, BadInput, StoreUnusable, is_full
+from icepact.record.clock import ServerClock, utc_now
 from icepact.record.tables import METADATA
 
 SCHEMA_VERSION = "0008"
@@ -41,22 +40,14 @@ _TRANSACTION_TIMEOUTS = "SET LOCAL statement_timeout = 60000; SET LOCAL lock_tim
 _CANNOT_WRITE = ("disk i/o error", "unable to open database file", "readonly database", "read-only")
 _LEAST_FREE_BYTES = 64 * 1024
 """With less, the disk is taken for full: SQLite does not always say that it is for want of room."""
-_CLOCK_CHECK_SECONDS = 600.0
-"""Seconds after which our clock is compared with the server's again."""
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class Database:
-    """SQLite in memory or in a file, or PostgreSQL."""
+    """SQLite in a file, or PostgreSQL."""
 
     def __init__(self, url: str, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._clock = clock
-        self._offset = timedelta()
-        """How far the clock of the database server is ahead of ours."""
-        self._clock_checked_at = float("-inf")
+        self._server_clock = ServerClock(clock)
         self._lock = Lock()
         self._ready = False
         self._readable_copy: tuple[list[tuple[str, int, int]], Database] | None = None
@@ -68,9 +59,6 @@ class Database:
         if self._url.drivername == "postgresql":
             self._url = self._url.set(drivername="postgresql+psycopg")
         self._made: Engine | None = None
-        in_memory = self._url.get_backend_name() == "sqlite" and not self._url.database
-        self._memory_lock: AbstractContextManager[Any] = Lock() if in_memory else nullcontext()
-        """A database in memory is one connection for all threads."""
 
     def close(self) -> None:
         """Close all connections; the store can be used again."""
@@ -81,17 +69,16 @@ class Database:
     def now(self) -> datetime:
         """The time, by the clock of the database server if there is one: all who share it go by the same."""
         if self._clock is utc_now and self._url.get_backend_name() != "sqlite":
-            if time.monotonic() - self._clock_checked_at > _CLOCK_CHECK_SECONDS:
+            if self._server_clock.is_stale:
                 self._compare_clocks()
-            return self._clock() + self._offset
+            return self._server_clock.now()
         return self._clock()
 
     def _compare_clocks(self) -> None:
         with self._guarded(), self._engine.connect() as connection:
-            before = self._clock()
+            asked = self._server_clock.time()
             server_time: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
-            self._offset = server_time - (before + (self._clock() - before) / 2)
-        self._clock_checked_at = time.monotonic()
+            self._server_clock.heard(asked, server_time, server_time)
 
     # -- connecting -------------------------------------------------------------------------------
 
@@ -100,7 +87,7 @@ class Database:
         with self._guarded():
             if not self._ready:
                 self._prepare()
-            with self._memory_lock, self._engine.connect() as connection:
+            with self._engine.connect() as connection:
                 connection = connection.execution_options(**{_ONLY_READING: only_reading})
                 with connection.begin():
                     yield connection
@@ -166,7 +153,7 @@ class Database:
                     if self._file is not None and _in_read_only_folder(self._file)
                     else self._url
                 )
-                self._made = _engine(url, in_memory=url.get_backend_name() == "sqlite" and not self._file)
+                self._made = _engine(url)
             return self._made
 
     def _prepare(self) -> None:
@@ -252,7 +239,7 @@ def _immutable_url(file: Path) -> URL:
     return URL.create("sqlite", database=file.absolute().as_uri(), query=query)
 
 
-def _engine(url: Any, *, in_memory: bool) -> Engine:
+def _engine(url: Any) -> Engine:
     if url.get_backend_name() != "sqlite":
         chosen = {name: value for name, value in _TIMEOUTS.items() if name not in url.query}
         engine = create_engine(url, pool_pre_ping=True, connect_args=chosen)
@@ -263,7 +250,7 @@ def _engine(url: Any, *, in_memory: bool) -> Engine:
 
         return engine
     arguments = {"timeout": 30, "check_same_thread": False}
-    engine = create_engine(url, connect_args=arguments, **({"poolclass": StaticPool} if in_memory else {}))
+    engine = create_engine(url, connect_args=arguments)
 
     # Python's driver begins transactions by itself, and too late: what is read before a change must be locked too
     @event.listens_for(engine, "connect")

@@ -4,8 +4,8 @@ plans that can be carried out, and the workers themselves."""
 import base64
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from icepact.model.document import StoredDocument
@@ -17,11 +17,14 @@ HEALTH = "health"
 TABLES = "tables"
 """Documents `{"tables": [...], "taken_at": ...}`, by the catalog's name in the record store."""
 WORKER = "worker"
-"""Documents of workers, by `HOST/PID/SINCE`; one that was not seen for long has died."""
+"""Documents of workers, by `HOST/PID/SINCE`, with the fields of `KnownWorker`."""
+_SEEN_FOR = timedelta(seconds=60)
+"""A worker says every 15 seconds that it is there."""
 _PLAN = "plan"
 _PIECE = 256 * 1024
 """Characters of a plan in one document: stores take only so much at once."""
 _MOST_PIECES = 100
+_MOST_WORKERS = 10_000
 
 
 def health_key(catalog: str, table: str) -> str:
@@ -68,6 +71,41 @@ def _health(found: StoredDocument) -> KnownHealth:
         taken_at=datetime.fromisoformat(found.body["taken_at"]),
         snapshot_id=found.body["snapshot_id"],
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownWorker:
+    """A worker as it was heard of last."""
+
+    catalog: str
+    """Name of the catalog in the record store whose jobs it does."""
+    host: str
+    pid: int
+    since: datetime
+    state: str
+    """starting, idle, busy or stopping."""
+    job: str | None
+    """What it does; `None` if nothing."""
+    jobs: int
+    """How many it has done."""
+    seen_at: datetime
+
+    def is_there(self, now: datetime) -> bool:
+        """Whether it was heard of lately."""
+        return now - self.seen_at < _SEEN_FOR
+
+
+def keep_worker(store: DocumentStore, key: str, worker: KnownWorker) -> None:
+    """Remember that a worker is there."""
+    moments = {"since": worker.since.isoformat(), "seen_at": worker.seen_at.isoformat()}
+    store.put_document(WORKER, key, {**asdict(worker), **moments})
+
+
+def known_workers(store: DocumentStore, catalog: str) -> Sequence[KnownWorker]:
+    """The workers of a catalog that were heard of within a day, also if they have died since."""
+    found = [one.body for one in store.documents(WORKER, limit=_MOST_WORKERS) if one.body["catalog"] == catalog]
+    moments = ("since", "seen_at")
+    return [KnownWorker(**{**body, **{at: datetime.fromisoformat(body[at]) for at in moments}}) for body in found]
 
 
 def keep_tables(store: DocumentStore, catalog: str, tables: Sequence[str], *, taken_at: datetime) -> None:

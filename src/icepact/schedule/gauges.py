@@ -4,6 +4,7 @@ compactions went."""
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from icepact.model.masking import masked
 from icepact.model.outcome import Outcome
@@ -123,7 +124,7 @@ class StoreGauges:
     def _reading(self, name: str, table: str, value: float) -> Reading:
         return Reading(name=name, labels={"catalog": masked(self._catalog), "table": table}, value=value)
 
-    def _healths(self) -> Iterator[tuple[str, Mapping[str, object]]]:
+    def _healths(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         after = ""
         while True:
             page = known_healths(self._store, self._catalog, after=after, limit=_PAGE)

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,11 @@ class StopReason:
     """True if somebody else has the job by now."""
 
 
+def _any_plan(job: Job, plan: "Plan") -> None:
+    """Every plan may be carried out."""
+    del job, plan
+
+
 class Holding:
     """Holds one job, and is what its operation reports to.
 
@@ -46,7 +52,7 @@ class Holding:
         worker: Owner,
         *,
         seconds: float,
-        check_plan: Callable[[Job, "Plan"], None] = lambda job, plan: None,
+        check_plan: Callable[[Job, "Plan"], None] = _any_plan,
     ) -> None:
         """`check_plan` raises if the plan of the job may not be carried out now."""
         self.job = job
@@ -145,6 +151,12 @@ class Holding:
             self.job = seen
             self._see(seen)
         return self._stop_run()
+
+    def last_word(self) -> None:
+        """Record how far the job has come when its operation has ended, if that is possible."""
+        if self._unrecorded is not None:
+            with suppress(IcepactError):
+                self.beat()
 
     def stop_for(self, reason: StopReason) -> None:
         """Have the job stop; a reason that there is already stays, unless the job is lost."""

@@ -8,6 +8,11 @@ from icepact.telemetry import trace
 from icepact.telemetry.ids import about
 
 
+def named(job: Job) -> str:
+    """What a job does, for people."""
+    return " ".join(word for word in (job.request.operation.value, job.request.table) if word)
+
+
 @contextmanager
 def carried_out(job: Job) -> Iterator[trace.Span]:
     """A span around an attempt at a job; all that is logged and measured meanwhile is about it."""

@@ -27,16 +27,19 @@ from icepact.model.errors import (
     Unsupported,
 )
 from icepact.model.job import Job, JobStatus, Operation
+from icepact.model.status import Status
 from icepact.policy.options import Options
 from icepact.record.pauses import forget_pause, job_failed, pause_of
 from icepact.record.process import is_gone, this_process
 from icepact.record.store import RecordStore
 from icepact.schedule.answers import (
     WORKER,
+    KnownWorker,
     forget_answers,
     keep_health,
     keep_plan,
     keep_tables,
+    keep_worker,
 )
 from icepact.schedule.bell import Bell
 from icepact.schedule.holding import Holding
@@ -46,7 +49,7 @@ from icepact.schedule.queue import JobEnd, after_death, after_error, after_outco
 from icepact.schedule.quotas import Quotas
 from icepact.schedule.requests import options_of
 from icepact.schedule.tenants import Tenants
-from icepact.schedule.tracing import carried_out
+from icepact.schedule.tracing import carried_out, named
 from icepact.telemetry.trace import Span
 
 if TYPE_CHECKING:
@@ -240,9 +243,21 @@ class Worker:
                 continue
             reason = f"{job.worker} is gone" if gone else f"{job.worker} was not heard of any more"
             end = after_death(job, reason, now=now)
-            taken = self._store.take_back_job(job, end.status, due_at=end.due_at, error=end.error, failed=end.failed)
-            if taken:
+            seen = self._with_its_run(job)
+            if seen and self._store.take_back_job(
+                seen, end.status, due_at=end.due_at, error=end.error, failed=end.failed
+            ):
                 _log.warning("job %s: %s", job.job_id, end.error)
+
+    def _with_its_run(self, job: Job) -> Job | None:
+        """A job of a dead worker with the run that it had begun, if it died before it could say so; `None` if it is in
+        other hands by now."""
+        if job.run_id is not None or not job.request.holds_table:
+            return job
+        runs = self._store.runs(catalog=self._catalog, table=job.request.table, limit=5, open_only=True, outcomes=False)
+        found = (run.run_id for run in runs if run.owner == job.worker and run.status is not Status.UNKNOWN)
+        run_id = next(found, None)
+        return job if run_id is None else self._store.renew_job(job.claim, seconds=0.0, run_id=run_id)
 
     def _must_end(self) -> Ended | None:
         self._jobs += 1
@@ -262,6 +277,7 @@ class Worker:
             self._store, job, self._owner, seconds=self._settings.lease, check_plan=self._quotas.check
         )
         self._state = "busy"
+        _log.info("%s: attempt %d", named(job), job.attempts)
         answer: Answer | None = None
         try:
             end = self._refusal(job)
@@ -270,15 +286,17 @@ class Worker:
                 end = self._end_of(holding, answer)
         except Exception as error:
             end = self._after(holding, error)
+        _log.info("%s: %s%s", named(job), end.status, f" ({end.error})" if end.error else "")
         span.set(status=end.status.value, run=holding.run_id)
         if end.status is not JobStatus.SUCCEEDED:
             span.fail(end.error or end.status.value)
         try:
-            if self._end(holding, end, answer):
-                self._afterwards(holding.job, end, answer)
+            listened_to = self._end(holding, end, answer)
         finally:
             self._holding, self._state = None, "idle"
             self._said_ended()
+        if listened_to:
+            self._afterwards(holding.job, end, answer)
 
     def _refusal(self, job: Job) -> JobEnd | None:
         """What becomes of a job that is not begun; `None` if it is."""
@@ -353,6 +371,7 @@ class Worker:
 
     def _end(self, holding: Holding, end: JobEnd, answer: Answer | None) -> bool:
         """Record what became of a job, as soon as the store can be reached; false if the job was lost."""
+        holding.last_word()
         wait = _STORE_FIRST_WAIT
         while True:
             try:
@@ -455,17 +474,17 @@ class Worker:
         now = self._store.now()
         if (self._state, job_id) == self._said and now - self._said_at < _SAID_AGAIN:
             return
-        body = {
-            "catalog": self._catalog,
-            "host": self._owner.host,
-            "pid": self._owner.pid,
-            "since": self._since.isoformat(),
-            "state": "stopping" if self._stopping.is_set() else self._state,
-            "job": job_id,
-            "jobs": self._jobs,
-            "seen_at": now.isoformat(),
-        }
-        self._store.put_document(WORKER, self._key, body)
+        known = KnownWorker(
+            catalog=self._catalog,
+            host=self._owner.host,
+            pid=self._owner.pid,
+            since=self._since,
+            state="stopping" if self._stopping.is_set() else self._state,
+            job=job_id,
+            jobs=self._jobs,
+            seen_at=now,
+        )
+        keep_worker(self._store, self._key, known)
         self._said, self._said_at = (self._state, job_id), now
 
     def _now(self) -> datetime:

@@ -1,5 +1,6 @@
 """Requests to an ASGI application, counted and traced. It stands around all other layers, and changes nothing."""
 
+import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from time import monotonic
 from typing import Any, Protocol
@@ -13,6 +14,8 @@ App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _NO_ROUTE = "other"
+_ASKED_OFTEN = frozenset({"/healthz", "/readyz", "/metrics"})
+_log = logging.getLogger("icepact.api")
 _FAILED = 500
 
 
@@ -64,10 +67,23 @@ class Observed:
                 )
                 if status >= _FAILED:
                     span.fail(f"answered {status}")
+                _say(scope, method, route, status, monotonic() - began)
 
 
 def _header(scope: MutableMapping[str, Any], name: bytes) -> str | None:
     return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), None)
+
+
+def _say(scope: MutableMapping[str, Any], method: str, route: str, status: int, seconds: float) -> None:
+    """One line in the log; of machines that ask again and again only for those who want all."""
+    level = logging.DEBUG if route in _ASKED_OFTEN else logging.INFO
+    if not _log.isEnabledFor(level):
+        return
+    more = {"route": route, "status": status, "seconds": round(seconds, 4)}
+    request = scope.get("state", {}).get("request_id")
+    _log.log(
+        level, "%s %s: %d", method, scope["path"], status, extra={**more, **({"request": request} if request else {})}
+    )
 
 
 def _route(scope: MutableMapping[str, Any]) -> str:

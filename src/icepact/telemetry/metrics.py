@@ -1,8 +1,8 @@
 """Metrics: what is counted in this process, and what there is to be counted at all.
 
-Counters are where work is done: in workers. Each has them on a port of its own, or writes them into a folder, from
-which the process that started it adds them to its own. What the record store knows is the same for everybody who asks:
-these are gauges, read when somebody looks. Nothing is counted twice, and nothing is counted at all without a setup.
+Counters are where work is done: in workers. They write them into a folder of the process that started them, which adds
+them up for whoever asks it. What the record store knows is the same for everybody who asks: these are gauges, read when
+somebody looks. Nothing is counted twice, and nothing is counted at all without a setup.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -138,22 +138,15 @@ def run_ended(outcome: "Outcome", *, catalog: str, strategy: str, file_sizes: Se
         )
 
 
-def setup(*, port: int | None = None, host: str = "127.0.0.1", folder: Path | None = None) -> int | None:
-    """From now on runs of this process are counted: for whoever asks at this port, any free one if it is 0, and in a
-    file in this folder. Returns the port."""
+def setup(folder: Path) -> None:
+    """From now on runs of this process are counted, in a file in this folder."""
     global _metrics
     from icepact.telemetry.prometheus import RunMetrics  # loaded only by those who need it
 
-    if _metrics is None:
-        _metrics = RunMetrics()
-    if folder is not None:
-        _metrics.write_into(folder)
-    return None if port is None else _metrics.serve(host, port)
+    _metrics = RunMetrics(folder)
 
 
 def shutdown() -> None:
     """Nothing is counted any more."""
     global _metrics
-    metrics, _metrics = _metrics, None
-    if metrics is not None:
-        metrics.close()
+    _metrics = None

@@ -1,6 +1,7 @@
 """Spans that OpenTelemetry records and exports by OTLP over HTTP. Loaded only where traces are set up."""
 
 import logging
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -24,6 +25,9 @@ except ImportError as error:
     ) from None
 
 _LIBRARY = "opentelemetry"
+_TIMEOUTS = ("OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT")
+_PATIENCE = 3.0
+"""Seconds for all tries of one export, if variables do not say: a command does not end before."""
 _log = logging.getLogger("icepact")
 
 
@@ -38,7 +42,8 @@ class Recorder:
         ours = {SERVICE_NAME: service, SERVICE_VERSION: version("icepact")}
         resource = Resource.create().merge(Resource(ours)).merge(OTELResourceDetector().detect())
         self._provider = TracerProvider(resource=resource)
-        exporter = OTLPSpanExporter(endpoint=address, headers=dict(headers) or None)
+        patience = None if any(os.environ.get(name) for name in _TIMEOUTS) else _PATIENCE
+        exporter = OTLPSpanExporter(endpoint=address, headers=dict(headers) or None, timeout=patience)
         self._provider.add_span_processor(BatchSpanProcessor(_Exporter(exporter)))
         self._tracer = self._provider.get_tracer("icepact", ours[SERVICE_VERSION])
 

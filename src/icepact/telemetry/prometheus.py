@@ -5,7 +5,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,16 +44,17 @@ M = TypeVar("M", Counter, Histogram)
 
 
 class RunMetrics:
-    """Counters and histograms of the runs of one process."""
+    """Counters and histograms of the runs of one process, kept in a file for `Workers`: it stays when this process is
+    gone, and what it did counts on."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
         disable_created_metrics()
         self._registry = CollectorRegistry()
         self._all: dict[str, Any] = {each.name: _made(Counter, each, self._registry) for each in COUNTERS}
         self._all |= {each.name: _made(Histogram, each, self._registry) for each in HISTOGRAMS}
-        self._file: Path | None = None
+        self._file = folder / f"{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}"
         self._writes = True
-        self._stop: Callable[[], None] = lambda: None
+        self._write()
 
     def run_ended(
         self, outcome: Outcome, *, catalog: str, tenant: str | None, strategy: str, file_sizes: Sequence[int]
@@ -76,6 +77,8 @@ class RunMetrics:
         self._add("files_compacted_total", sum(group.input_files for group in done), **run)
         self._add("bytes_read_total", sum(group.bytes_in for group in written), **run)
         self._add("bytes_written_total", sum(group.bytes_out for group in written), **run)
+        for status in NOT_WELL:  # from zero on: an alert would not see the first one otherwise
+            self._all["compactions_failed_total"].labels(**run, status=status.value)
         well = "failed" if outcome.status in NOT_WELL else "succeeded"
         self._add(f"compactions_{well}_total", 1, **run, status=outcome.status.value)
         self._observe("compaction_duration_seconds", outcome.seconds, **run, status=outcome.status.value)
@@ -91,33 +94,7 @@ class RunMetrics:
     def _observe(self, name: str, amount: float, **labels: str) -> None:
         self._all[name].labels(**labels).observe(amount)
 
-    def serve(self, host: str, port: int) -> int:
-        """Answer whoever asks, with what is known of the process, too; returns the port."""
-        registry = CollectorRegistry()
-        registry.register(_All(self._registry))
-        ProcessCollector(registry=registry)
-        try:
-            server, thread = start_http_server(port, host, registry)
-        except OSError as error:
-            raise BadInput(f"metrics cannot be served at {host}:{port}: {error.strerror}") from None
-
-        def stop() -> None:
-            server.shutdown()
-            server.server_close()
-            thread.join()
-
-        self._stop = stop
-        return int(server.server_port)
-
-    def write_into(self, folder: Path) -> None:
-        """Keep a file of the counters in a folder, for `Workers`: it stays when this process is gone, and what it did
-        counts on."""
-        self._file = folder / f"{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}"
-        self._write()
-
     def _write(self) -> None:
-        if self._file is None:
-            return
         try:
             write_to_textfile(str(self._file), self._registry)
             self._writes = True
@@ -125,10 +102,6 @@ class RunMetrics:
             if self._writes:
                 _log.warning("metrics cannot be written to %s: %s", self._file.parent, error.strerror)
             self._writes = False
-
-    def close(self) -> None:
-        """Do not answer any more."""
-        self._stop()
 
 
 def _made(kind: type[M], metric: Metric, registry: CollectorRegistry) -> M:
@@ -138,18 +111,6 @@ def _made(kind: type[M], metric: Metric, registry: CollectorRegistry) -> M:
 
 def _was_written(group: GroupOutcome) -> bool:
     return group.committed or group.output_files > 0
-
-
-class _All(Collector):
-    """What some registries have."""
-
-    def __init__(self, *registries: CollectorRegistry) -> None:
-        self._registries = registries
-
-    def collect(self) -> Iterable[Family]:
-        """One after the other."""
-        for registry in self._registries:
-            yield from registry.collect()
 
 
 class Workers(Collector):
@@ -181,6 +142,27 @@ class Workers(Collector):
                     self._read[file] = (changed, list(text_string_to_metric_families(file.read_text())))
             if file in self._read:
                 yield from self._read[file][1]
+
+
+class WorkerMetrics:
+    """What `icepact worker` says at a port of its own: what its workers have counted."""
+
+    def __init__(self, workers: Path, *, host: str, port: int) -> None:
+        """Any free port if it is 0."""
+        registry = CollectorRegistry()
+        registry.register(Workers(workers))
+        ProcessCollector(registry=registry)
+        try:
+            self._server, self._thread = start_http_server(port, host, registry)
+        except OSError as error:
+            raise BadInput(f"metrics cannot be served at {host}, port {port}: {error.strerror or error}") from None
+        self.port = int(self._server.server_port)
+
+    def close(self) -> None:
+        """Do not answer any more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
 
 
 class ServiceMetrics:

@@ -11,6 +11,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     negative_data_rejection,
@@ -69,6 +70,7 @@ def ask_everything(api: Served, secret: str, mode: GenerationMode, known: dict[s
     with requests.Session() as session:
         session.trust_env = False
         for result in schema.get_all_operations():
+            assert isinstance(result, Ok), result
             operation = result.ok()
             parameters = {name: value for name, value in known.items() if f"{{{name}}}" in operation.path}
             if known and not parameters:

@@ -19,7 +19,7 @@ from icepact.record.tables import JOBS
 from icepact.schedule.queue import next_job
 from tests.support.jobs import THEM, US, job_request, make_job
 from tests.support.records import NOON
-from tests.support.stores import Clock, made
+from tests.support.stores import SHARED, Clock, made
 
 
 def take(store: RecordStore, worker: object = US, catalog: str = "local") -> Job | None:
@@ -114,7 +114,11 @@ def test_one_job_holds_a_table_and_readers_come_by(store: RecordStore) -> None:
     assert taken(store).job_id == "j2"
 
 
-def test_the_database_itself_refuses_a_second_job_on_a_table(store: RecordStore) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_the_database_itself_refuses_a_second_job_on_a_table(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock, kind: str
+) -> None:
+    store = made(kind, request, tmp_path, clock)
     assert isinstance(store, SqlStore)
     for job_id in ("j1", "j2"):
         store.submit_job(make_job(job_id))
@@ -150,7 +154,7 @@ def test_a_choice_that_somebody_else_made_is_no_job(store: RecordStore) -> None:
 
 
 def test_of_many_workers_each_gets_another_job(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> None:
-    for kind in ("sqlite", "postgres"):
+    for kind in SHARED:
         store = made(kind, request, tmp_path / kind, clock)
         for n in range(12):
             store.submit_job(make_job(f"j{n:02}", job_request(table=f"db.t{n % 6}"), tenant=f"t{n % 3}"))
@@ -368,7 +372,7 @@ def test_a_request_that_is_repeated_is_the_same_job(store: RecordStore) -> None:
 def test_of_many_requests_with_one_key_one_is_a_job(
     request: pytest.FixtureRequest, tmp_path: Path, clock: Clock
 ) -> None:
-    for kind in ("sqlite", "postgres"):
+    for kind in SHARED:
         store = made(kind, request, tmp_path / kind, clock)
 
         def submit(number: int, store: RecordStore = store) -> str:

@@ -2,6 +2,8 @@
 
 import json
 import random
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,14 +13,17 @@ from hypothesis import strategies as st
 from icepact.model.errors import BadInput
 from icepact.record.sql import SqlStore
 from icepact.schedule.answers import (
+    KnownWorker,
     forget_answers,
     keep_health,
     keep_plan,
     keep_tables,
+    keep_worker,
     kept_plan,
     known_health,
     known_healths,
     known_tables,
+    known_workers,
 )
 from icepact.schedule.operations import cut
 from tests.support.records import NOON
@@ -39,8 +44,8 @@ def test_a_result_that_fits_is_as_it_is() -> None:
 
 def test_a_result_that_is_too_large_has_shorter_lists_and_says_so() -> None:
     groups = [{"name": "x" * 100, "files": list(range(30))} for _ in range(5000)]
-    short = cut({"status": "committed", "groups": groups}, most_bytes=20_000)
-    assert len(json.dumps(short)) <= 20_000
+    short = cut({"status": "committed", "groups": groups}, most_bytes=5_000)
+    assert len(json.dumps(short)) <= 5_000
     assert short["status"] == "committed"
     assert short["groups"] == [{**group, "files": group["files"][:10]} for group in groups[: len(short["groups"])]]
     assert short["cut"]["groups"] == 5000
@@ -100,6 +105,17 @@ def test_the_last_health_of_each_table(store: SqlStore) -> None:
     }
     assert [*known_healths(store, "local", after="a.b")] == ["a.c"]
     assert [*known_healths(store, "local", limit=1)] == ["a.b"]
+
+
+def test_workers_that_were_heard_of(store: SqlStore) -> None:
+    one = KnownWorker(
+        catalog="local", host="h", pid=1, since=NOON, state="busy", job="j1", jobs=3, seen_at=NOON + timedelta(hours=1)
+    )
+    keep_worker(store, "h/1/x", one)
+    keep_worker(store, "h/2/x", replace(one, catalog="other", job=None))
+    assert known_workers(store, "local") == [one]
+    assert one.is_there(one.seen_at + timedelta(seconds=59))
+    assert not one.is_there(one.seen_at + timedelta(seconds=60))
 
 
 def test_the_list_of_tables(store: SqlStore) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -82,7 +83,7 @@ def test_who_is_to_stop_hears_it_before_the_run_begins(store: SqlStore, holding:
     holding.check()
     store.ask_to_cancel_job("j1")
     holding.beat()
-    for ask in (lambda: holding.on_resumed(None), lambda: holding.on_operation("expire"), holding.check):
+    for ask in (partial(holding.on_resumed, None), partial(holding.on_operation, "expire"), holding.check):
         with pytest.raises(Cancelled, match="job j1 was cancelled"):
             ask()
     holding.advance(ONE)  # in the middle of a run it is the run that is asked

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
@@ -40,6 +40,14 @@ def _options(operation: Operation) -> Any:
     ]
 
 
+class How(TypedDict, total=False):
+    """How a job is to be treated."""
+
+    priority: int | None
+    deadline: datetime | None
+    most_failures: int
+
+
 class JobBody(StrictModel):
     """What every job can be given."""
 
@@ -52,9 +60,9 @@ class JobBody(StrictModel):
     most_failures: int = Field(default=MOST_FAILURES, ge=1, le=100, description="After so many it has failed.")
 
     @property
-    def how(self) -> dict[str, int | datetime | None]:
+    def how(self) -> "How":
         """What is not part of the request itself."""
-        return {"priority": self.priority, "deadline": self.deadline, "most_failures": self.most_failures}
+        return How(priority=self.priority, deadline=self.deadline, most_failures=self.most_failures)
 
 
 class CompactBody(JobBody):

@@ -22,6 +22,8 @@ _LONGEST_LOOK = 0.5
 _GROWTH = 1.3
 _LOOKS_PER_SECOND = 200.0
 """Of all who wait together."""
+_WAKES_PER_SECOND = 1000.0
+"""The same, to hear whether the bell has rung."""
 
 
 class Watch:
@@ -46,7 +48,7 @@ class Watch:
         until = time.monotonic() + min(max(look, self._waiting / _LOOKS_PER_SECOND), most)
         try:
             while (left := until - time.monotonic()) > 0 and self._ended.rung == rung:
-                await anyio.sleep(min(left, _FIRST_LOOK))
+                await anyio.sleep(min(left, max(_FIRST_LOOK, self._waiting / _WAKES_PER_SECOND)))
         finally:
             self._waiting -= 1
         return min(look * _GROWTH, _LONGEST_LOOK)

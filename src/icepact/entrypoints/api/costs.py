@@ -16,6 +16,8 @@ from icepact.model.costs import Amounts, Costs
 from icepact.model.documents import document_of
 
 router = APIRouter(tags=["costs"])
+MOST_RUNS = 1000
+Runs = Annotated[int, Query(ge=1, le=MOST_RUNS, description="The newest so many runs.")]
 Format = Annotated[Literal["json", "csv"], Query(description="How the answer is written.")]
 CSV: dict[int | str, dict[str, Any]] = {
     200: {"description": "Costs by table and method.", "content": {"text/csv": {"schema": {"type": "string"}}}}
@@ -32,14 +34,19 @@ _COLUMNS = (
 @router.get("/costs", summary="What all tables cost.", response_model=list[Costs], responses=CSV)
 def costs(
     asked: Viewer,
-    days: Annotated[float, Query(gt=0, le=366, description="Runs of so many days.")] = 30.0,
+    days: Annotated[float | None, Query(gt=0, le=366, description="Runs of so many days, however many.")] = None,
+    limit: Runs = 100,
     format: Format = "json",
 ) -> Response:
-    """What runs cost, next to what was predicted, by table and method."""
+    """What the newest runs cost, or all of so many days, next to what was predicted, by table and method."""
     service = asked.context.service
-    since = service.clock() - timedelta(days=days)
-    runs = service.store.recent(catalog=service.catalog.recorded_as, since=since)
-    return costs_answer(costs_of(r.outcome for r in runs if r.outcome and asked.caller.sees(r.table)), format)
+    store, catalog = service.store, service.catalog.recorded_as
+    if days is None:
+        runs = list(store.runs(catalog=catalog, limit=MOST_RUNS, worked_only=True))
+    else:
+        runs = list(store.recent(catalog=catalog, since=service.clock() - timedelta(days=days)))
+    seen = [run.outcome for run in runs if run.outcome and asked.caller.sees(run.table)]
+    return costs_answer(costs_of(seen if days is not None else seen[:limit]), format)
 
 
 def costs_answer(found: Sequence[Costs], form: str) -> Response:

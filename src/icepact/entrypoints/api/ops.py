@@ -13,7 +13,6 @@ from icepact.entrypoints.api.problems import answer, of_status, request_id_of
 from icepact.model.answers import About, Alive
 from icepact.model.documents import document_of
 from icepact.model.errors import IcepactError
-from icepact.telemetry.prometheus import CONTENT_TYPE
 
 router = APIRouter(tags=["operations"])
 about = APIRouter(tags=["operations"])
@@ -66,4 +65,5 @@ def metrics(asked: Viewer) -> Response:
     """Metrics of this process, its workers and the record store. They name tables: once there are keys, this takes one
     of the tenant `default`."""
     asked.need_all()
-    return Response(asked.context.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+    found = asked.context.metrics
+    return Response(found.text(), headers={"Content-Type": found.content_type})

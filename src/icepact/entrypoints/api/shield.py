@@ -34,6 +34,8 @@ _HEADERS = (
     (b"permissions-policy", b"interest-cohort=()"),
 )
 _SAFE = ("GET", "HEAD", "OPTIONS")
+_HEARD_OUT = 8
+"""So many times what a body may have is read of one that is too large."""
 _LARGE = "/api/v1/plans/apply"
 """Where a body may be a saved plan."""
 
@@ -109,22 +111,27 @@ class Shield:
         """The same request, cut off where it becomes too large or too slow."""
         most = self._settings.most_plan if scope["path"] == _LARGE else self._settings.most_body
         length = headers.get(b"content-length", "")
-        if length.isdigit() and int(length) > most:
-            raise _Refused(413, f"a body may have {most:,} bytes at most")
-        until = monotonic() + self._settings.body_seconds
-        read, whole = 0, False
+        said_too_large = length.isdigit() and int(length) > most
+        read, whole, until = 0, False, float("inf")
 
-        async def received() -> Message:
-            nonlocal read, whole
-            if whole:
-                return await receive()  # whoever waits here waits for the other side to go away
+        async def more() -> Message:
+            nonlocal read, whole, until
+            until = min(until, monotonic() + self._settings.body_seconds)  # from when somebody begins to read
             try:
                 message = await asyncio.wait_for(receive(), until - monotonic())
             except TimeoutError:
                 raise _Refused(408, "the rest of the body did not come") from None
             read += len(message.get("body", b""))
             whole = message["type"] != "http.request" or not message.get("more_body", False)
-            if read > most:
+            return message
+
+        async def received() -> Message:
+            if whole:
+                return await receive()  # whoever waits here waits for the other side to go away
+            message = await more()
+            if said_too_large or read > most:
+                while not whole and read < _HEARD_OUT * most:  # who is still sending would not hear the answer
+                    await more()
                 raise _Refused(413, f"a body may have {most:,} bytes at most")
             return message
 

@@ -18,9 +18,9 @@ from icepact.entrypoints.api.answering import (
     submit,
     waited,
 )
-from icepact.entrypoints.api.bodies import OperationBody, body_of
+from icepact.entrypoints.api.bodies import How, OperationBody, body_of
 from icepact.entrypoints.api.callers import Asked, Operator, Viewer
-from icepact.entrypoints.api.costs import CSV, Format, costs_answer
+from icepact.entrypoints.api.costs import CSV, Format, Runs, costs_answer
 from icepact.entrypoints.api.paging import MOST, After, Limit, Page, cursor_of, key_of
 from icepact.model.answers import TableEntry, TableHealth, TablePolicies
 from icepact.model.costs import Costs
@@ -111,7 +111,7 @@ def _position(entry: TableEntry) -> str:
 @router.get(
     "/tables/{table}/costs", summary="What a table costs.", response_model=list[Costs], responses=CSV, tags=["costs"]
 )
-def table_costs(asked: Viewer, table: Table, format: Format = "json", limit: Limit = 100) -> Response:
+def table_costs(asked: Viewer, table: Table, format: Format = "json", limit: Runs = 100) -> Response:
     """What the newest runs on a table cost, next to what was predicted, by method."""
     name = asked.table(table)
     service = asked.context.service
@@ -178,8 +178,8 @@ def _add(operation: Operation, summary: str, kind: Any) -> None:
         asked: Asked, table: str, body: OperationBody | None, wait: str | None = None, key: str | None = None
     ) -> Response:
         request = (body or body_of(operation)()).request(operation, asked.table(table))
-        how = body.how if body else {}
-        return job_answer(await waited(asked, await submit(asked, request, key=key, **how), wait))  # type: ignore[arg-type]
+        how = body.how if body else How()
+        return job_answer(await waited(asked, await submit(asked, request, key=key, **how), wait))
 
     ask_for.__name__ = f"{operation.value}_table"
     ask_for.__annotations__ = {

@@ -177,6 +177,9 @@ _WITH_VALUE = {
     "--host",
     "--port",
     "--workers",
+    "--metrics-port",
+    *("--tables", "--in-catalog", "--jobs-at-once", "--bytes-per-hour", "--money-per-hour", "--description"),
+    *("--tenant", "--role", "--name", "--expires", "--overlap", "--after", "--days"),
     *(_spelled(name) for name in PLANNING if name not in _SWITCHES),
 }
 

@@ -18,6 +18,7 @@ from icepact.entrypoints.cli.policy import policy_app
 from icepact.entrypoints.cli.schedule import schedule_app
 from icepact.entrypoints.cli.service import service_app
 from icepact.entrypoints.cli.session import SERVER_VARIABLE, Session, exit_with, one_table
+from icepact.entrypoints.cli.tenants import audit_app, keys_app, tenants_app
 from icepact.entrypoints.outputs import file_to_write, let_stdout_be_closed, write_file
 from icepact.maintain.interrupts import INTERRUPTED, begin, so_far, was_pressed
 from icepact.model.errors import BadInput, IcepactError, SetupMissing
@@ -40,6 +41,9 @@ app.add_typer(fleet_app)
 app.add_typer(housekeeping_app)
 app.add_typer(service_app)
 app.add_typer(schedule_app)
+app.add_typer(tenants_app, name="tenants")
+app.add_typer(keys_app, name="keys")
+app.add_typer(audit_app)
 
 
 def _version(asked: bool) -> None:
@@ -256,11 +260,19 @@ def costs(
     context: typer.Context,
     table: Annotated[str | None, typer.Argument(help="Only this table.")] = None,
     limit: Annotated[int, typer.Option(help="Only the newest so many runs.")] = 100,
+    tenant: Annotated[str | None, typer.Option("--tenant", help="Only what was done for this tenant.")] = None,
+    days: Annotated[float, typer.Option("--days", help="With --tenant or --csv: runs of so many days.")] = 30.0,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, with the tenant of each line.")] = False,
 ) -> None:
     """Show what runs cost, next to what was predicted."""
     session: Session = context.obj
     if limit < 1:
         raise BadInput("--limit must be at least 1")
+    if tenant is not None or as_csv:
+        from icepact.entrypoints.cli.tenants import show_costs
+
+        show_costs(session, table, tenant=tenant, days=days, as_csv=as_csv)
+        return
     session.renderer.costs(session.application().costs(table, limit=limit))
 
 

@@ -33,7 +33,7 @@ def check(
     policies = read_policies(path)
     if tables:
         with session.renderer.working("listing tables"):
-            idle = session.application(short=True, policies=path).unmatched()
+            idle = session.local("policy check --tables", short=True, policies=path).unmatched()
     else:
         idle = ()
     session.renderer.policies(policies, idle)

@@ -95,7 +95,7 @@ class RemoteApplication:
 
     def costs(self, table: str | None = None, *, limit: int = 100) -> Sequence[Costs]:
         """What runs cost, next to what was predicted."""
-        return self._client.costs(table, limit=limit)
+        return self._client.costs(table, limit=min(limit, 1000))
 
     @cached_property
     def prices(self) -> About:

@@ -279,6 +279,15 @@ class Renderer:
         """One line that is the answer."""
         self.out.print(text, markup=False)
 
+    def listing(self, document: Any, columns: Sequence[Column], *, empty: str) -> None:
+        """Rows for people, or what is said if there are none; the document for machines."""
+        if self.as_json:
+            self.document(document if isinstance(document, Mapping) else document.to_dict())
+        elif columns[0].cells:
+            self._columns(columns)
+        else:
+            self.out.print(empty, markup=False)
+
     def note(self, text: str) -> None:
         """One line that is not the answer."""
         self.err.print(text, markup=False, soft_wrap=True)

@@ -43,6 +43,9 @@ def worker(
     workers: Annotated[
         int | None, typer.Option(min=1, max=64, help="So many at once on this machine; default 1.")
     ] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Serve metrics at this port of 127.0.0.1; 0 for a free one.")
+    ] = None,
 ) -> None:
     """Carry out jobs that an API on this or another machine has put into the record store."""
     session: Session = context.obj
@@ -51,7 +54,10 @@ def worker(
         from icepact.entrypoints.service.work import Working
     except ImportError:
         raise SetupMissing(_MISSING) from None
-    working = Working(session.service_settings, workers=workers)
+    working = Working(session.service_settings, workers=workers, metrics_port=metrics_port)
     catalog = working.service.catalog.name
     session.renderer.note(f"{working.workers} workers for jobs on the catalog {catalog}; Ctrl-C ends them")
+    if working.metrics is not None:
+        host = working.service.config.telemetry.metrics_host
+        session.renderer.note(f"their metrics are at http://{host}:{working.metrics.port}/metrics")
     working.run()

@@ -9,16 +9,19 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import uvicorn
 
 from icepact.entrypoints.service.scheduling import Scheduling
 from icepact.entrypoints.service.supervisor import Supervisor
 from icepact.entrypoints.serving import Service, build_service
+from icepact.entrypoints.wiring import set_up_telemetry
 from icepact.model.errors import BadInput
 from icepact.record.store import DocumentStore
 
@@ -26,8 +29,12 @@ KEY = "key"
 """Kind of the documents of keys."""
 _log = logging.getLogger("icepact")
 
-MakeServer = Callable[[Service, str, int], uvicorn.Server]
-"""Makes the server of the API for an address and a port; it does not listen yet."""
+
+class MakeServer(Protocol):
+    """Makes the server of the API."""
+
+    def __call__(self, service: Service, host: str, port: int, *, workers: Path) -> uvicorn.Server:
+        """For an address and a port; it does not listen yet. `workers` is the folder of what workers have counted."""
 
 
 class Serving:
@@ -44,6 +51,7 @@ class Serving:
     ) -> None:
         """`given` is what `build_service` is given; the rest is as the configuration says if it is not."""
         self.service = build_service(given)
+        set_up_telemetry(self.service.config, log_level=logging.INFO)
         settings = self.service.config.service
         host = settings.host if host is None else host
         if not settings.unprotected:
@@ -51,9 +59,13 @@ class Serving:
         self.workers = settings.workers if workers is None else workers
         self._socket = listening(host, settings.port if port is None else port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
-        self._supervisor = Supervisor(given, workers=self.workers, grace=settings.grace, ended=self.service.ended.ring)
+        self._counted = TemporaryDirectory(prefix="icepact-metrics-")
+        counted = Path(self._counted.name)
+        self._supervisor = Supervisor(
+            given, workers=self.workers, grace=settings.grace, metrics=counted, ended=self.service.ended.ring
+        )
+        self._server = make_server(self.service, host, self.port, workers=counted)
         self._scheduling = Scheduling(self.service)
-        self._server = make_server(self.service, host, self.port)
         vars(self._server)["capture_signals"] = nullcontext  # they are heard here
         self._asked = False
 
@@ -76,6 +88,7 @@ class Serving:
             self._scheduling.stop()
             self._supervisor.stop()
             self._supervisor.wait()
+            self._counted.cleanup()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del number, frame
@@ -90,7 +103,7 @@ class Serving:
         self._server.should_exit = True
 
     def _end_now(self) -> None:
-        self._supervisor.stop_now()
+        self._supervisor.stop()
         self._server.should_exit = self._server.force_exit = True
 
     def _pass_on(self) -> None:

@@ -64,18 +64,11 @@ class Supervisor:
             self._write(child, "job\n")
 
     def stop(self) -> None:
-        """Ask all workers to end in order, and start none any more."""
+        """Start no workers any more, and ask all to end: the first time in order, the second time now."""
         self._stopping.set()
         with self._lock:
             for child in self._children.values():
                 child.terminate()
-
-    def stop_now(self) -> None:
-        """Have all workers hand over what they do."""
-        self.stop()
-        with self._lock:
-            for child in self._children.values():
-                child.terminate()  # the second time it means now
 
     def wait(self) -> None:
         """Wait until all workers have ended; those that take much too long are killed."""

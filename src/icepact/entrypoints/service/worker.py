@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from icepact.entrypoints.service.memory import held_bytes, usual_limit
 from icepact.entrypoints.serving import Service, build_service
-from icepact.entrypoints.wiring import application_of
+from icepact.entrypoints.wiring import application_of, set_up_telemetry
 from icepact.model.errors import IcepactError
 from icepact.schedule.bell import Bell
 from icepact.schedule.worker import Ended, Worker, WorkerSettings
@@ -104,8 +104,9 @@ def work_for_parent() -> int:
             answers.write("ended\n")
 
     service = build_service(settings["given"])
+    set_up_telemetry(service.config, log_level=logging.INFO)
     if settings["metrics"] is not None:
-        metrics.setup(folder=Path(settings["metrics"]))
+        metrics.setup(Path(settings["metrics"]))
     process = WorkerProcess(service, workers=settings["workers"], bell=bell, ended=said_ended)
     signal.signal(signal.SIGTERM, process.on_signal)
 
