@@ -14,7 +14,7 @@ from icepact.policy.config import Allowance, Budgets, Catalog
 from icepact.policy.file.parse import parse_policies
 from icepact.policy.layers import Policies
 from icepact.policy.options import Options
-from icepact.record.sql import SqlStore
+from icepact.record.kv.store import KvStore
 from icepact.schedule.answers import keep_tables
 from icepact.schedule.commits import note_commit
 from icepact.schedule.fleet import CatalogFleet, carried
@@ -38,7 +38,7 @@ class Service:
 
     def __init__(self, catalog: Catalog, policies: str, budgets: Budgets | None = None) -> None:
         self.clock = Clock()
-        self.store = SqlStore.in_memory(clock=self.clock)
+        self.store = KvStore.in_memory(clock=self.clock)
         self.jobs = jobs_on(self.store)
         self.catalog, self.budgets, self.policies = catalog, budgets, parse_policies(policies, "lake.yaml")
         self.scheduler = self.another()
