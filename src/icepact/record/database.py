@@ -267,6 +267,7 @@ def _engine(url: Any) -> Engine:
     return engine
 
 
-def insert_if_absent(connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
+def insert_if_absent(connection: Connection, table: Table, values: Mapping[str, Any]) -> int:
+    """Insert a row, unless one stands in its way; returns how many were inserted."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    connection.execute(dialect.insert(table).values(values).on_conflict_do_nothing())
+    return connection.execute(dialect.insert(table).values(values).on_conflict_do_nothing()).rowcount

@@ -14,6 +14,7 @@ from icepact.entrypoints.cli.groups import Commands, usage
 from icepact.entrypoints.cli.housekeeping import housekeeping_app
 from icepact.entrypoints.cli.policy import policy_app
 from icepact.entrypoints.cli.session import Session, exit_with, one_table
+from icepact.entrypoints.cli.store import store_app
 from icepact.entrypoints.outputs import file_to_write, let_stdout_be_closed, write_file
 from icepact.maintain.interrupts import INTERRUPTED, begin, so_far, was_pressed
 from icepact.model.errors import BadInput, IcepactError
@@ -31,6 +32,7 @@ app = typer.Typer(
     epilog="Global options may stand before or after the command.",
 )
 app.add_typer(policy_app, name="policy")
+app.add_typer(store_app, name="store")
 app.add_typer(fleet_app)
 app.add_typer(housekeeping_app)
 
