@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -84,7 +85,7 @@ def _show_copy(session: "Session", made: "StoreCopy", destination: str) -> None:
         session.renderer.note("nothing was copied: leave out --dry-run")
 
 
-def _show(session: "Session", titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def _show(session: "Session", titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     from icepact.entrypoints.cli.columns import Column, plain_table
 
     columns = [

@@ -19,7 +19,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from icepact.model.errors import BadInput, StoreUnusable
 from icepact.record.clock import ServerClock
 from icepact.record.kv.interface import Entry, Span
-from icepact.record.kv.retries import Patience, Slot, Slots
+from icepact.record.kv.slots import Slot, Slots
+from icepact.record.retries import Patience
 
 try:
     import httpx
