@@ -28,7 +28,7 @@ from tests.support.servers.wire import Cut, Wire, wire
 KINDS = ("redis", "etcd", "postgresql")
 Server = RedisServer | EtcdServer | Postgres
 Proxy = Door | Wire
-JOBS, TABLES, WORKERS = 40, 7, 3
+JOBS, TABLES, WORKERS = 30, 7, 3
 
 
 @pytest.fixture(autouse=True)
