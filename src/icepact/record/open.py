@@ -16,7 +16,8 @@ def shown_address(address: str) -> str:
 
 def open_store(address: str) -> RecordStore:
     """The store at an address. Nothing is connected to yet."""
-    scheme = address.partition(":")[0].partition("+")[0]
+    named, separator, _ = address.partition("://")
+    scheme = named.partition("+")[0] if separator else ""
     if address == MEMORY:
         from icepact.record.kv.store import KvStore
 

@@ -78,7 +78,8 @@ def copy(
 
 def _show_copy(session: "Session", made: "StoreCopy", destination: str) -> None:
     rows = [(one.table, f"{one.rows:,}", f"{one.written:,}") for one in made.tables if one.rows or one.before]
-    _show(session, ("", "rows", "copied"), rows)
+    if rows:
+        _show(session, ("", "rows", "copied"), rows)
     if made.copied:
         session.renderer.note(f"all of it is in {destination} now; `store: {destination}` makes icepact use that")
     else:
