@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 
 from icepact.model.errors import StoreUnusable
@@ -216,3 +217,40 @@ def test_a_store_that_stays_away_is_an_error_after_a_while(kind: str, monkeypatc
         store.now()
     assert "s3cret-word" not in str(refused.value)
     store.close()
+
+
+def test_etcd_asks_for_a_password_and_tokens_expire(servers_folder: Path) -> None:
+    with etcd_server(servers_folder) as server:
+        address = f"http://127.0.0.1:{server.port}/v3/auth"
+        for method, body in (
+            ("user/add", {"name": "root", "password": "s3cret/word"}),
+            ("role/add", {"name": "root"}),
+            ("user/grant", {"user": "root", "role": "root"}),
+            ("enable", {}),
+        ):
+            assert httpx.post(f"{address}/{method}", json=body).status_code == 200
+        named = server.uri().replace("//", "//root:s3cret%2Fword@")
+        store = open_store(named)
+        store.put_document("counter", "n", {"n": 1})
+        server.process.kill()
+        server.process.start()  # it has forgotten all tokens
+        found = store.document("counter", "n")
+        assert found is not None
+        assert found.body == {"n": 1}
+        store.close()
+        for wrong in (server.uri(), named.replace("s3cret", "s3cert")):
+            other = open_store(wrong)
+            with pytest.raises(StoreUnusable, match="cannot be used") as refused:
+                other.document("counter", "n")
+            assert "s3c" not in str(refused.value)
+            other.close()
+
+
+def test_settings_of_redis_that_lose_what_it_keeps_are_told(servers_folder: Path) -> None:
+    with redis_server(servers_folder, durable=True) as safe, redis_server(servers_folder) as forgetful:
+        stores = [open_store(server.uri()) for server in (safe, forgetful)]
+        assert stores[0].concerns() == []
+        [concern] = stores[1].concerns()
+        assert concern.startswith("appendonly is off: ")
+        for store in stores:
+            store.close()

@@ -118,7 +118,7 @@ def test_large_outcomes_and_results_are_kept(backend: KeyValue, clock: Clock) ->
 
 def test_names_sort_part_by_part() -> None:
     wanted = [key("a", "a", "c"), key("a", "b"), key("a b", "a")]
-    assert sorted(reversed(wanted)) == wanted
+    assert sorted({*wanted}) == wanted
     with pytest.raises(BadInput, match="zero byte"):
         key("a", "b\0c")
     start, end = below("a", after="b")
