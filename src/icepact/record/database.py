@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sqlite3
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -220,13 +219,14 @@ class Database:
                 hint = f"free some space on the disk of {self._file.parent}: `icepact cleanup --yes`"
             if isinstance(error, ImportError):
                 hint = "pip install 'icepact[postgres]'"
-            kind = Away if isinstance(error, DBAPIError) and _is_away(error) else StoreUnusable
+            away = self._file is None and isinstance(error, DBAPIError) and _is_away(error)
+            kind = Away if away else StoreUnusable
             raise kind(f"the run history {where} cannot be used ({why}): {hint}") from None
 
 
 def _is_away(error: DBAPIError) -> bool:
     """Whether a server may answer in a while: the line is cut, it starts or ends, or another one takes over."""
-    if not isinstance(error, OperationalError | InterfaceError) or isinstance(error.orig, sqlite3.Error):
+    if not isinstance(error, OperationalError | InterfaceError):
         return False
     state = getattr(error.orig, "sqlstate", None)
     return error.connection_invalidated or state is None or state.startswith(_AWAY)
