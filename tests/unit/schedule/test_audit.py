@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from icepact.model.errors import BadInput
 from icepact.model.tenant import AuditEntry, Caller, Role
+from icepact.record.kv.store import KvStore
 from icepact.record.sql import SqlStore
 from icepact.schedule import audit as module
 from icepact.schedule.audit import AUDIT, Audit
@@ -30,7 +31,7 @@ def clock() -> Clock:
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[SqlStore]:
     """Empty."""
     path = tmp_path / "a.db"
-    kept = SqlStore.in_memory(clock=clock) if request.param == "memory" else SqlStore.in_file(path, clock=clock)
+    kept = KvStore.in_memory(clock=clock) if request.param == "memory" else SqlStore.in_file(path, clock=clock)
     yield kept
     kept.close()
 
@@ -72,7 +73,7 @@ def test_entries_are_never_changed(audit: Audit, store: SqlStore) -> None:
 def test_pages_have_each_entry_once(steps: list[tuple[str, int]], size: int) -> None:
     """Whatever tenants are called. Entries of one process keep their order even if its clock goes back."""
     clock = Clock()
-    audit = Audit(SqlStore.in_memory(), clock=clock)
+    audit = Audit(KvStore.in_memory(), clock=clock)
     written: list[tuple[str, str]] = []
     for n, (tenant, seconds) in enumerate(steps):
         clock.passes(seconds)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from icepact.model.errors import BadInput, Conflict, IcepactError, KeyNotFound, StoreUnusable, TenantNotFound
 from icepact.model.tenant import Caller, Quota, Role
+from icepact.record.kv.store import KvStore
 from icepact.record.sql import SqlStore
 from icepact.schedule import tenants as module
 from icepact.schedule.tenants import KEYS, TENANTS, USES, Tenants
@@ -47,7 +48,7 @@ def timer() -> Timer:
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[SqlStore]:
     """Empty."""
-    kept = SqlStore.in_memory(clock=clock) if request.param == "memory" else SqlStore.in_file(tmp_path / "a.db")
+    kept = KvStore.in_memory(clock=clock) if request.param == "memory" else SqlStore.in_file(tmp_path / "a.db")
     yield kept
     kept.close()
 
@@ -192,7 +193,7 @@ def test_an_admin_manages_their_own_tenant_and_those_of_default_all(tenants: Ten
 
 @given(secret=st.text(max_size=300) | st.text(alphabet="icp_0123456789abcdef\0\n", min_size=80, max_size=90))
 def test_no_other_text_is_a_secret(secret: str) -> None:
-    tenants = Tenants(SqlStore.in_memory())
+    tenants = Tenants(KvStore.in_memory())
     tenants.new_key("default", Role.ADMIN)
     assert tenants.authenticate(secret) is None
 
@@ -456,7 +457,7 @@ def test_what_a_process_remembers_is_bounded(tenants: Tenants, monkeypatch: pyte
 def test_a_secret_is_good_as_long_as_its_key_says_so(steps: list[str]) -> None:
     """Whatever happens to keys, tenants and the clock."""
     clock, timer = Clock(), Timer()
-    tenants = Tenants(SqlStore.in_memory(clock=clock), clock=clock, timer=timer)
+    tenants = Tenants(KvStore.in_memory(clock=clock), clock=clock, timer=timer)
     tenants.create("red")
     secrets: dict[str, str] = {}
     born: dict[str, int] = {}
