@@ -30,7 +30,7 @@ def status(
     from icepact.record.open import shown_address
 
     session: Session = context.obj
-    opened = session.application(short=True).store if store is None else _opened(store)
+    opened = session.local("store status", short=True).store if store is None else _opened(store)
     with session.renderer.working("counting"):
         sizes, concerns = sizes_of(opened), opened.concerns()
     opened.close()
@@ -60,6 +60,7 @@ def copy(
     from icepact.record.open import shown_address
 
     session: Session = context.obj
+    session.refuse_server("store copy")
     origin, destination = _address(source), _address(target)
     if origin == destination:
         raise BadInput("both are the same record store")
