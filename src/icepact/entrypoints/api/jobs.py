@@ -82,10 +82,16 @@ async def get_job(asked: Viewer, job_id: str, wait: Wait = None) -> Response:
     return json_answer(document_of(await waited(asked, await _found(asked, job_id), wait)))
 
 
+_EVENT = {
+    "type": "object",
+    "description": "An event; its data is the job as JSON.",
+    "required": ["event", "data"],
+    "properties": {"event": {"enum": ["progress", "end"]}, "data": {"type": "string"}},
+}
 _EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "`progress` with the job whenever something about it has changed, and `end` once it has ended.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "content": {"text/event-stream": {"schema": _EVENT}},
     }
 }
 

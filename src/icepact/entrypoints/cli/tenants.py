@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from icepact.entrypoints.cli.columns import Column
 from icepact.entrypoints.cli.groups import Commands
 from icepact.entrypoints.cli.session import Session
 from icepact.model.errors import BadInput, IcepactError
@@ -198,6 +197,8 @@ def _quota(before: "Quota", jobs: str | None, size: str | None, money: str | Non
 
 
 def _show(session: Session, found: Sequence["Tenant"], document: Any) -> None:
+    from icepact.entrypoints.cli.columns import Column
+
     quotas = [tenant.quota for tenant in found]
     columns = [
         Column("tenant", [tenant.name for tenant in found], left=True),
@@ -243,6 +244,8 @@ def list_keys(
     tenant: Annotated[str | None, typer.Option("--tenant", help="Only keys of this tenant.")] = None,
 ) -> None:
     """List keys, those that are good for nothing any more included."""
+    from icepact.entrypoints.cli.columns import Column
+
     office = _office(context)
     found = office.tenants.keys(tenant)
     columns = [
@@ -306,6 +309,8 @@ def audit(
     after: Annotated[str, typer.Option("--after", help="Only older ones than the entry of this id.")] = "",
 ) -> None:
     """Show who changed what of the service, newest first."""
+    from icepact.entrypoints.cli.columns import Column
+
     if not 1 <= limit <= 10_000:
         raise BadInput("--limit is a number from 1 to 10000")
     office = _office(context)
