@@ -15,11 +15,11 @@ import pytest
 from icepact.model.documents import document_of
 from icepact.model.job import Operation
 from icepact.model.orphans import OTHER_TABLES
-from icepact.model.tenant import Role
+from icepact.model.tenant import Quota, Role
 from icepact.record.store import RecordStore
 from icepact.schedule.tenants import Tenants
 from tests.support.api import ANSWERS, Answers, Served, served
-from tests.support.jobs import job_request, make_job
+from tests.support.jobs import US, job_request, make_job
 from tests.support.records import run_record
 
 ALL: Answers = {
@@ -271,3 +271,15 @@ def test_a_job_of_another_process_is_judged_by_the_same_words(town: Town) -> Non
     assert town.red.get(f"{V1}/jobs/20260101-shared").status_code == 404
     assert "shared" not in town.red.get(f"{V1}/jobs").text
     assert document_of(town.store.job("20260101-shared"))["tenant"] == "blue"
+
+
+def test_a_job_says_that_a_quota_holds_it_back(town: Town) -> None:
+    town.tenants.create("small", tables=["small.*"], quota=Quota(jobs_at_once=1))
+    with town.served.http(town.tenants.new_key("small", Role.OPERATOR)[1]) as small:
+        jobs = [small.post(f"{V1}/compact", json={"table": f"small.t{n}"}).json()["job_id"] for n in range(2)]
+        assert small.get(f"{V1}/jobs/{jobs[1]}").json()["waits_for"] is None
+        catalog = town.served.service.catalog.recorded_as
+        taken = town.store.take_job(catalog, US, seconds=60, choose=lambda _: jobs[0])
+        assert taken is not None
+        assert small.get(f"{V1}/jobs/{jobs[1]}").json()["waits_for"] == "jobs_at_once: 1 of 1 are running"
+        assert small.get(f"{V1}/jobs/{jobs[0]}").json()["waits_for"] is None
