@@ -268,10 +268,13 @@ def test_what_another_process_changes_holds_after_a_second(store: RecordStore, c
 
 
 def test_a_new_key_is_good_everywhere_at_once(store: RecordStore, clock: Clock) -> None:
-    here, there = (Tenants(store, clock=clock, timer=Timer()) for _ in range(2))
+    timer = Timer()
+    here, there = (Tenants(store, clock=clock, timer=timer) for _ in range(2))
     assert there.is_open()
     _, secret = here.new_key("default", Role.VIEWER)
     assert there.authenticate(secret) is not None
+    assert not here.is_open()
+    timer.now += 1.0
     assert not there.is_open()
 
 
