@@ -1,4 +1,4 @@
-"""`icepact tenants`, `keys`, `audit` and `costs --tenant`: over the record store, without Spark and without a service."""
+"""`icepact tenants`, `keys`, `audit`, `costs --tenant`: over the record store, without Spark and without a service."""
 
 import csv
 import io
