@@ -131,7 +131,7 @@ def served(folder: Path, settings: ApiSettings = ROOMY, **given: Any) -> Iterato
         with _listening(service, settings) as url:
             yield Served(service, url)
     finally:
-        service.store.close()  # type: ignore[attr-defined]
+        service.store.close()
 
 
 @contextmanager
