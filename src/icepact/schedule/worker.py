@@ -41,6 +41,7 @@ from icepact.schedule.answers import (
     keep_tables,
     keep_worker,
 )
+from icepact.schedule.audit import Audit
 from icepact.schedule.bell import Bell
 from icepact.schedule.holding import Holding
 from icepact.schedule.operations import Answer, Task, answer_of, carry_out, cut
@@ -447,6 +448,7 @@ class Worker:
             self._store.forget_jobs(before=now - timedelta(seconds=self._settings.keep_jobs))
             plans = now - timedelta(seconds=self._settings.keep_plans)
             forget_answers(self._store, plans_before=plans, workers_before=now - _SEEN_LATELY)
+            Audit(self._store, clock=self._store.now).forget()
         return True
 
     # -- its clock --------------------------------------------------------------------------------
