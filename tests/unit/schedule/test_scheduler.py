@@ -267,7 +267,7 @@ def test_a_leader_that_slept_does_nothing_more(store: RecordStore, clock: Clock)
     slept.seconds = HOUR
     assert not first.leader.leads
     assert first.tick() == 0
-    assert second.leader.token > first.leader.token == 0
+    assert second.leader.leads
 
 
 def test_who_believes_to_lead_still_finds_the_document_changed(store: RecordStore, clock: Clock) -> None:
@@ -290,7 +290,6 @@ def test_a_leader_that_dies_is_replaced_in_fifteen_seconds(store: RecordStore, c
     assert not second.lead()
     clock.passes(13)
     assert second.lead()
-    assert second.token == 2
     assert not first.lead()
 
 
