@@ -79,6 +79,8 @@ class Leader:
     def _acquired(self) -> Lease:
         holder = self._store.lease(self._key)
         over = holder if holder is not None and self._is_dead(holder) else None
+        if holder is not None and over is None and holder.expires_at > self._store.now():
+            raise TableBusy  # known without a lock
         return self._store.acquire(self._key, self._id, self._owner, seconds=self._seconds, over=over)
 
     def _is_dead(self, holder: Lease) -> bool:

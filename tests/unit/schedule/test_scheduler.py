@@ -419,6 +419,18 @@ def test_a_table_that_is_gone_is_forgotten(store: RecordStore, clock: Clock) -> 
     assert [document.key for document in store.documents(SCHEDULES)] == [key_of(CATALOG, "db.u")]
 
 
+def test_notes_of_tables_that_nobody_knows_go_after_a_week(store: RecordStore, clock: Clock) -> None:
+    scheduler = scheduler_on(store, SetFleet({"db.t": HOURLY}))
+    note_commit(store, "db.none", 1, catalog=CATALOG)
+    scheduler.tick()
+    clock.passes(6 * DAY)
+    scheduler.tick()
+    assert len(store.documents(COMMITS)) == 1
+    clock.passes(2 * DAY)
+    scheduler.tick()
+    assert store.documents(COMMITS) == []
+
+
 def test_two_catalogs_in_one_store_do_not_mix(store: RecordStore, clock: Clock) -> None:
     fleet = SetFleet({"db.t": HOURLY})
     other = Scheduler(store, jobs_on(store), SetFleet({}), catalog="other", leader=Leader(store, "other"))
