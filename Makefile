@@ -49,6 +49,7 @@ WORKERS ?= 20
 ANSWERS ?= 200
 ORPHANS ?= 60
 DISKS ?= 60
+SERVICES ?= 200
 SEED ?= 1
 SEARCH ?= 60
 
@@ -62,6 +63,7 @@ chaos: setup  ## kills, concurrent writers, faults, lost answers, in the long fo
 	@$(BIN)/python -m tests.chaos answers --count $(ANSWERS) --seed $(SEED)
 	@$(BIN)/python -m tests.chaos orphans --count $(ORPHANS) --seed $(SEED)
 	@$(BIN)/python -m tests.chaos disks --count $(DISKS) --seed $(SEED)
+	@$(BIN)/python -m tests.chaos services --count $(SERVICES) --seed $(SEED)
 	@$(BIN)/python -m tests.chaos docs
 
 samples: setup  ## write the samples of output in the pages anew, where they are not true any more

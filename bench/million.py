@@ -19,7 +19,7 @@ from icepact import Compactor
 from icepact.iceberg.table.scan import described_files
 from icepact.iceberg.table.table import IcebergTable
 from icepact.maintain.stats_cache import StatsCache
-from icepact.record.sql import SqlStore
+from icepact.record.kv.store import KvStore
 
 FILES = 1_000_000
 PARTITIONS = 1000
@@ -191,7 +191,7 @@ def _timed(work: Any) -> float:
 
 def _forget(compactor: Compactor) -> None:
     compactor.application.cache = StatsCache()
-    compactor.application.store = SqlStore.in_memory()
+    compactor.application.store = KvStore.in_memory()
 
 
 def _plan_files(table: IcebergTable) -> int:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from icepact.economics.lessons import Lessons as Lessons
-    from icepact.economics.report import Costs as Costs
     from icepact.entrypoints.library import Compactor as Compactor
+    from icepact.model.costs import Costs as Costs
     from icepact.model.decision import TableDecisions as TableDecisions
     from icepact.model.fleet import Fleet as Fleet
     from icepact.model.fleet import Round as Round
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "CleanupResult": "model.recovery",
     "Compactor": "entrypoints.library",
-    "Costs": "economics.report",
+    "Costs": "model.costs",
     "Fleet": "model.fleet",
     "Health": "model.health",
     "Lessons": "economics.lessons",

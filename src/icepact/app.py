@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from icepact.economics.lessons import Lessons
-    from icepact.economics.report import Costs
     from icepact.iceberg.spark.catalog import SparkCatalog
     from icepact.maintain.context import Context
     from icepact.maintain.housekeeping import How, PlanChore
     from icepact.maintain.stats_cache import StatsCache
+    from icepact.model.costs import Costs
     from icepact.model.decision import TableDecisions
     from icepact.model.fleet import Fleet, Round, Visit
     from icepact.model.health import Health
@@ -117,6 +117,15 @@ class Application:
     def spark(self) -> "SparkSession":
         """The Spark session in use; started on first use."""
         return self.spark_catalog.session
+
+    @property
+    def is_well(self) -> bool:
+        """False if Spark was started and does not work any more; nothing but another process helps then."""
+        if self._opened is None:
+            return True
+        from icepact.iceberg.spark.session import is_well
+
+        return is_well(self._opened.session)
 
     @cached_property
     def store(self) -> "RecordStore":
@@ -238,17 +247,24 @@ class Application:
 
     def apply(self, plan: "Plan | SavedPlan", *, progress: Progress | None = None) -> "Outcome":
         """Carry out a plan. Of a saved one, groups with inputs that changed since are refused."""
+        from icepact.maintain.tracing import table_span
         from icepact.model.saved import SavedPlan
 
-        if isinstance(plan, SavedPlan):
-            context = self.context(plan.plan.table)
-            from icepact.maintain.saved_plans import apply_saved
+        made, heard = plan.plan if isinstance(plan, SavedPlan) else plan, progress or Silent()
+        with table_span(made.table, made.operation) as span:
+            span.planned(made)
+            if isinstance(plan, SavedPlan):
+                context = self.context(made.table)
+                from icepact.maintain.saved_plans import apply_saved
 
-            return apply_saved(context, plan, progress or Silent())
-        spark_catalog = self.spark_catalog
-        from icepact.maintain.runs import apply
+                outcome = apply_saved(context, plan, heard)
+            else:
+                spark_catalog = self.spark_catalog
+                from icepact.maintain.runs import apply
 
-        return apply(spark_catalog, plan, self.store, progress or Silent())
+                outcome = apply(spark_catalog, plan, self.store, heard)
+            span.ended(outcome)
+            return outcome
 
     # -- housekeeping -----------------------------------------------------------------------------
 
@@ -423,8 +439,12 @@ class Application:
             raise BadInput(f"run {run_id} was cancelled: `icepact cleanup` ends it and deletes what it left")
         spark_catalog = self._catalog_with(record.table)
         from icepact.maintain.runs import resume
+        from icepact.maintain.tracing import table_span
 
-        return resume(spark_catalog, record, self.store, progress or Silent())
+        with table_span(record.table) as span:
+            outcome = resume(spark_catalog, record, self.store, progress or Silent())
+            span.ended(outcome)
+            return outcome
 
     def resume_dead(self, table: str, request: Options, *, progress: Progress | None = None) -> "Outcome | None":
         """Carry on with the newest run on a table that died, if there is one, and the table is not left alone."""
@@ -488,7 +508,10 @@ class Application:
     def unblock(self, table: str) -> int:
         """Forget what failed on a table, and return how many failures that were: groups that were set aside are tried
         again, and a pause or stop ends."""
+        from icepact.record.pauses import forget_pause
+
         name = self._full_name(table)
+        forget_pause(self.store, self.catalog.recorded_as, name)
         return self.store.forget_failures(self._catalog_with(name).table(name).uuid)
 
     # -- names ------------------------------------------------------------------------------------

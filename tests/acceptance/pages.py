@@ -16,6 +16,8 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,8 +32,21 @@ COLUMNS = "100"
 """Of the terminal that samples are made for."""
 _ABOUT_ORDERS = frozenset(
     f"docs/{page}.md"
-    for page in ("budgets", "cli", "configuration", "deletes", "fleet", "housekeeping", "plans", "policies")
+    for page in (
+        "api",
+        "security",
+        "budgets",
+        "cli",
+        "configuration",
+        "deletes",
+        "fleet",
+        "housekeeping",
+        "plans",
+        "policies",
+    )
 )
+_SERVED = ("docs/api.md", "docs/security.md")
+"""Their examples ask a service that is there."""
 _BLOCK = re.compile(
     r"^<!-- (runs|checks|policies|prints)(?:: \w+)? -->\n```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -108,6 +123,8 @@ class _Stage:
         self._home = home
         self._variables: dict[str, dict[str, Any]] = {}
         self._demo = ""
+        self._service = contextlib.ExitStack()
+        self._page = ""
         self.fields: dict[str, list[str]] = {}
 
     def enter(self, page: str) -> None:
@@ -115,10 +132,15 @@ class _Stage:
         folder = self._home / ("first" if page in FIRST_STEPS else Path(page).stem)
         folder.mkdir(exist_ok=True)
         os.chdir(folder)
+        if page != self._page:
+            self._service.close()
         if page not in self._variables:
             self._variables[page] = {}
             if page in _ABOUT_ORDERS:
                 _make_orders()
+        if page in _SERVED and page != self._page:
+            self._service.enter_context(_served())
+        self._page = page
 
     def run(self, page: str, language: str, text: str) -> list[list[str]]:
         """One example."""
@@ -154,12 +176,32 @@ def _play(home: Path) -> None:
     for page, _, language, text in blocks("runs"):
         stage.enter(page)
         ran.append(Ran(page, language, stage.run(page, language, text)))
-    stage.enter("README.md")
+    stage.enter("README.md")  # which ends what was served last
     example = next(b for b in blocks("runs") if b.page == "README.md" and b.language == "python")
     [[_, again]] = stage.run(example.page, example.language, example.text)
     document = _compactor().compact("shop.orders", rewrite_all=True).to_dict()
     fields = {**stage.fields, "compact": sorted(_names(document, {"methods"}))}
     (home / "answer.json").write_text(json.dumps(Played(ran, again, fields)))
+
+
+@contextlib.contextmanager
+def _served() -> Iterator[None]:
+    """A service with a worker, over the warehouse of this folder."""
+    from icepact.schedule.worker import Worker
+    from tests.support.api import serving
+
+    application = _compactor().application
+    worker = Worker(application, application.store)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        with serving(application) as url:
+            os.environ["ICEPACT_SERVER"] = url
+            yield
+    finally:
+        os.environ.pop("ICEPACT_SERVER", None)
+        worker.stop()
+        thread.join()
 
 
 def _compactor() -> Any:

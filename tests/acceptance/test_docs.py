@@ -223,7 +223,7 @@ def test_the_global_flags_are_listed() -> None:
 
 def test_every_variable_is_listed_and_every_listed_one_is_read() -> None:
     listed = set(re.findall(r"`(ICEPACT_[A-Z_]+)`", (DOCS / "configuration.md").read_text()))
-    mappings = {"catalogs", "catalog_properties", "spark", "policy", "budgets"}
+    mappings = {"catalogs", "catalog_properties", "spark", "policy", "budgets", "telemetry", "service"}
     fields = {name for name in Config.model_fields if name not in mappings}
     assert listed == {f"ICEPACT_{name.upper()}" for name in (*fields, "config")}
 

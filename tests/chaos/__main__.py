@@ -8,6 +8,7 @@ python -m tests.chaos search --minutes 30 --seed 1
 python -m tests.chaos answers --count 200 --seed 1 --only sqlite
 python -m tests.chaos orphans --count 60 --seed 1
 python -m tests.chaos disks --count 60 --seed 1
+python -m tests.chaos services --count 200 --seed 1
 python -m tests.chaos docs
 """
 
@@ -22,10 +23,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.chaos import answers, disks, faults, kills, ledger, orphans, search, soak, workers
+from tests.chaos import answers, disks, faults, kills, ledger, orphans, search, services, soak, workers
 from tests.chaos.page import write_page
 from tests.support.servers.cluster import spark_cluster
 from tests.support.servers.faulty import Rates
+from tests.support.servers.postgres import fresh_database, postgres
 
 CYCLE = 25.0
 """Seconds of a soak between two comparisons, about."""
@@ -159,6 +161,24 @@ def _workers(arguments: argparse.Namespace, folder: Path) -> Trials:
         yield from itertools.islice(remote, count // 2)
 
 
+def _services(arguments: argparse.Namespace, folder: Path) -> Trials:
+    """So many kills of processes of a service, half of them with its records in SQLite, the others in PostgreSQL."""
+    folder.chmod(0o711)  # PostgreSQL may run as another user
+    seed, count = arguments.seed, arguments.count
+    first = _first(arguments, services.KIND)
+    in_sqlite = services.service_kills(folder / "sqlite", first=first, seed=seed)
+    yield from itertools.islice(in_sqlite, (count + 1) // 2)
+    in_sqlite.close()
+    if count < 2:
+        return
+    with postgres(folder) as server:
+        address = fresh_database(server)
+        first = _first(arguments, services.KIND)
+        yield from itertools.islice(
+            services.service_kills(folder / "postgres", first=first, seed=seed, store=address), count // 2
+        )
+
+
 def _search(arguments: argparse.Namespace, folder: Path) -> Trials:
     deadline = time.monotonic() + 60 * arguments.minutes
     for entry in search.pieces(first=_first(arguments, search.KIND), seed=arguments.seed):
@@ -185,6 +205,7 @@ _TRIALS: dict[str, Callable[[argparse.Namespace, Path], Trials]] = {
     "answers": _answers,
     "orphans": _orphans,
     "disks": _disks,
+    "services": _services,
 }
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.chaos import answers, disks, faults, kills, ledger, orphans, search, soak, workers
+from tests.chaos import answers, disks, faults, kills, ledger, orphans, search, services, soak, workers
 from tests.chaos.ledger import Summary
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
@@ -21,6 +21,7 @@ _TITLES = {
     answers.REST: "answers lost or false: REST",
     orphans.KIND: "finished files removed before their commit",
     disks.KIND: "disk full or read-only",
+    services.KIND: "processes of a service killed",
     workers.WORKER: "Python workers killed",
     workers.EXECUTOR: "executors killed on a cluster",
 }

@@ -41,7 +41,8 @@ from icepact.model.progress import Silent
 from icepact.model.run import Owner, RunRecord
 from icepact.model.status import Status
 from icepact.record import process
-from icepact.record.sql import SqlStore
+from icepact.record.kv.store import KvStore
+from icepact.record.store import RecordStore
 from icepact.record.watch import Watch
 from tests.support import model_table
 from tests.support.model_iceberg import Catalog, Compares, Data, Metadata, Refusal, Violation
@@ -188,7 +189,7 @@ class Deaf:
 class Recorded:
     """A record store: processes stop before they call it."""
 
-    def __init__(self, world: "World", store: SqlStore) -> None:
+    def __init__(self, world: "World", store: RecordStore) -> None:
         self._world = world
         self._store = store
 
@@ -651,7 +652,7 @@ def record_stores() -> Iterator[None]:
 def new_record_stores() -> None:
     """Empty ones: they get slower with every world."""
     close_record_stores()
-    STAGE.stores = [SqlStore.in_memory(clock=lambda: STAGE.world.now) for _ in range(2)]
+    STAGE.stores = [KvStore.in_memory(clock=lambda: STAGE.world.now) for _ in range(2)]
 
 
 def close_record_stores() -> None:

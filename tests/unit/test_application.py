@@ -27,7 +27,7 @@ from icepact.plan.fleet import rank
 from icepact.policy.config import Budgets, Config
 from icepact.policy.layers import Policies
 from icepact.policy.options import Options, options
-from icepact.record.sql import SqlStore
+from icepact.record.kv.store import KvStore
 from tests.support.planning import make_plan
 from tests.support.records import run_outcome, run_record
 from tests.support.states import MB, data_file, make_policy, make_state
@@ -46,7 +46,7 @@ def application(**given: Any) -> Application:
         "prices": Prices.of(DEFAULT_PRESET),
         "budgets": Budgets(),
         "open_catalog": lambda _: SimpleNamespace(catalog="prod", recorded_as="prod"),
-        "open_store": SqlStore.in_memory,
+        "open_store": KvStore.in_memory,
     }
     return Application(**{**parts, **given})
 

@@ -107,12 +107,17 @@ def test_the_tree_of_errors() -> None:
     """Bad input ends a command with code 2, everything else with 1; whether a retry can help is a type."""
     assert {kind.__name__ for kind in ERRORS if exit_code(kind()) == 2} == {
         *("BadInput", "TableNotFound", "Unsupported", "SetupMissing"),
-        *("JobNotFound", "Conflict", "StoreUnusable"),
+        *("JobNotFound", "Conflict", "StoreUnusable", "TablePaused"),
+        *("TenantNotFound", "KeyNotFound", "NotAllowed"),
+        *("NotFound", "Unauthorized"),
     }
     assert {kind.__name__ for kind in ERRORS if issubclass(kind, TemporaryError)} == {
         "TemporaryError",
         "HeadMoved",
         "TableBusy",
+        "QuotaUsed",
+        "TooManyRequests",
+        "ServiceUnreachable",
     }
     assert not any(issubclass(kind, TemporaryError) and issubclass(kind, PermanentError) for kind in ERRORS)
     tree = errors.__doc__ or ""

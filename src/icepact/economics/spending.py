@@ -59,6 +59,14 @@ def planned_spending(plan: Plan) -> Spending:
     return Spending.sum(Spending(money=step.cost.money.likely, bytes=step.bytes) for step in plan.rewrites) + steps
 
 
+def promised_by(plan: bytes) -> Spending:
+    """What a run that began with this will have taken; nothing if that is a plan of another version."""
+    try:
+        return planned_spending(Plan.from_json(plan))
+    except ValueError:
+        return NOTHING
+
+
 def spent_by_table(
     runs: Iterable[RunRecord], now: datetime, promised: Mapping[str, Spending] | None = None
 ) -> dict[str, Spending]:

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -23,7 +24,9 @@ from icepact.policy.file.yaml import Document, read_documents
 from icepact.policy.layers import Policies, ResourceCatalog
 from icepact.policy.options import BUILT_IN_STRATEGIES, strategy_names, with_strategies
 from icepact.policy.validation import complaint, path_of_error, show_path
+from icepact.record.open import open_store
 from icepact.record.store import RecordStore
+from icepact.telemetry import logs, trace
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -39,6 +42,11 @@ _FROM_ENVIRONMENT = (
     *("catalog", "catalog_uri", "catalog_type", "catalog_timeout", "warehouse", "namespace"),
     *("state", "store", "policies", "prices"),
 )
+_GENERIC = {"CATALOG_TYPE": "catalog_type", "CATALOG_URI": "catalog_uri", "CATALOG_WAREHOUSE": "warehouse"}
+"""Variables without our name, which count only if nothing else says which catalog is meant."""
+_SAYING_CATALOG = (*_GENERIC.values(), "catalog", "catalogs")
+_STORES = ("REDIS_URL", "DATABASE_URL", "ETCD_ENDPOINTS")
+"""Variables without our name, which count only if nothing else says which record store is meant."""
 _LOOKING = ("icepact.record.sql", "icepact.maintain.inspect", "numpy.ma")
 _APPLYING = ("icepact.maintain.compaction",)
 """What is needed next, and loaded while Java starts."""
@@ -75,6 +83,7 @@ def build_application(
     }
     names = strategy_names(strategies or ())
     settings = load_config(None if config is None else str(config), flags, names)
+    set_up_telemetry(settings)
     rules = policies_of(settings, names)
     if spark is None:
         chosen = catalog_of(settings, rules)
@@ -83,14 +92,32 @@ def build_application(
         chosen = _adopted_catalog(spark, catalog)
         refuse_other_catalogs(chosen, rules)
         open_catalog = partial(_adopt_catalog, spark, chosen.name)
+    open_store = partial(store_of, settings, chosen)
+    return _application(settings, chosen, rules, open_catalog, open_store, strategies)
+
+
+def application_of(config: Config, catalog: Catalog, policies: Policies, store: RecordStore) -> Application:
+    """An application of a process that lives long and has read its configuration, and opened its store, before."""
+    open_catalog = partial(_open_catalog, config, catalog, verbose=False, short=False, one_table=False)
+    return _application(config, catalog, policies, open_catalog, lambda: store, None)
+
+
+def _application(
+    config: Config,
+    catalog: Catalog,
+    policies: Policies,
+    open_catalog: "Callable[[tuple[str, ...] | None], SparkCatalog]",
+    open_store: Callable[[], RecordStore],
+    strategies: "Mapping[str, SelectFiles] | None",
+) -> Application:
     return Application(
-        catalog=chosen,
-        namespace=parse_levels(settings.namespace),
-        policies=rules,
-        prices=settings.prices,
-        budgets=settings.budgets,
+        catalog=catalog,
+        namespace=parse_levels(config.namespace),
+        policies=policies,
+        prices=config.prices,
+        budgets=config.budgets,
         open_catalog=open_catalog,
-        open_store=partial(store_of, settings, chosen),
+        open_store=open_store,
         strategies=strategies,
     )
 
@@ -106,6 +133,8 @@ def load_config(path: str | None, flags: Mapping[str, Any], strategies: Sequence
     settings = {} if document is None else _expanded(document.value, document, ())
     above = {name: flags.get(name) or os.environ.get(f"ICEPACT_{name.upper()}") for name in _FROM_ENVIRONMENT}
     above = {name: value for name, value in above.items() if value}
+    if not any((settings | above).get(name) for name in _SAYING_CATALOG):
+        above |= {key: value for name, key in _GENERIC.items() if (value := os.environ.get(name))}
     if flags.get("catalog_properties"):
         above["catalog_properties"] = {**settings.get("catalog_properties", {}), **flags["catalog_properties"]}
     try:
@@ -164,6 +193,16 @@ def _expanded(value: Any, document: Document, keys: tuple[str | int, ...]) -> An
         return os.environ[match[1]]
 
     return _VARIABLE.sub(of_environment, value)
+
+
+def set_up_telemetry(config: Config, *, log_level: int | None = None) -> None:
+    """Traces and logs of this process, as the configuration and OpenTelemetry's variables say; without a word of
+    either everything stays silent, except for the logs of a process that is ours alone: it gives their level."""
+    wanted = config.telemetry
+    if wanted.traces is not None and urlsplit(wanted.traces).scheme not in ("http", "https"):
+        raise BadInput("telemetry.traces: write the address of a collector, such as http://localhost:4318")
+    trace.setup(wanted.traces, headers=wanted.traces_headers, service=wanted.service_name)
+    logs.setup(json=wanted.logs == "json", level=log_level)
 
 
 # -- the catalog ----------------------------------------------------------------------------------
@@ -277,16 +316,31 @@ def _prepare_documents() -> None:
 
 def store_of(config: Config, catalog: Catalog) -> RecordStore:
     """The record store: the one that is named; else beside an embedded warehouse, or in the user's state folder."""
-    from icepact.record.sql import SqlStore  # not every command needs it, and it takes its time
-
     if config.store is not None:
-        return SqlStore.in_memory() if config.store == "memory" else SqlStore(config.store)
+        return open_store(config.store)
     if config.state is not None:
-        return SqlStore.in_file(config.state / HISTORY_FILE)
+        return open_store(f"sqlite:///{config.state / HISTORY_FILE}")
+    usual = _usual_store()
+    if usual is not None:
+        return open_store(usual)
     if catalog.embedded is not None:
-        return SqlStore.in_file(catalog.embedded / HISTORY_FILE)
+        return open_store(f"sqlite:///{catalog.embedded / HISTORY_FILE}")
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return SqlStore.in_file(Path(base) / "icepact" / HISTORY_FILE)
+    return open_store(f"sqlite:///{Path(base) / 'icepact' / HISTORY_FILE}")
+
+
+def _usual_store() -> str | None:
+    """The store that the variables name by which platforms tell programs of their servers; `None` if there is none."""
+    given = {name: value for name in _STORES if (value := os.environ.get(name))}
+    if len(given) > 1:
+        raise BadInput(f"{' and '.join(given)} are set: say with ICEPACT_STORE which of them is the record store")
+    for name, value in given.items():
+        if name != "ETCD_ENDPOINTS":
+            return value
+        members = [member.strip() for member in value.split(",")]
+        scheme = "etcds" if any(member.startswith("https://") for member in members) else "etcd"
+        return f"{scheme}://{','.join(member.rpartition('://')[2].rstrip('/') for member in members)}"
+    return None
 
 
 def spark_settings(config: Config) -> dict[str, str]:

@@ -20,12 +20,13 @@ from icepact.execute.rewriters.job import ConvertJob, attempts_of, in_workers, p
 from icepact.execute.rewriters.shipping import ship_package
 from icepact.execute.rewriters.writing import facts_for_tasks, small_deletes, task_context
 from icepact.execute.storage.open import refusal
-from icepact.iceberg.java.bridge import masked, missing_module
+from icepact.iceberg.java.bridge import missing_module
 from icepact.iceberg.table.scan import bounds_of_deletes
 from icepact.iceberg.table.staging import frozen_copy
 from icepact.iceberg.table.table import HeadView, IcebergTable
 from icepact.model.errors import PermanentError
 from icepact.model.files import DeleteFile, DeleteKind, ManifestBounds
+from icepact.model.masking import masked
 from icepact.model.policy import Policy
 
 _TASKS_PER_CORE = 2

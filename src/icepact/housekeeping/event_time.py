@@ -8,7 +8,6 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 from icepact.housekeeping.date_patterns import (
     EPOCH,
@@ -19,6 +18,7 @@ from icepact.housekeeping.date_patterns import (
     parse_pattern,
 )
 from icepact.model.errors import BadInput
+from icepact.policy.windows import parse_zone
 
 NUMBERS = {"epoch-ms": 1_000, "epoch-s": 1_000_000}
 """Patterns of columns of type long, with their microseconds."""
@@ -36,16 +36,6 @@ class Span(NamedTuple):
     """Of the oldest value."""
     end: int
     """What the newest value stands for is over before that."""
-
-
-def parse_zone(name: str) -> tzinfo:
-    """A zone, or one line that says that there is none of that name."""
-    if name.upper() in ("UTC", "Z"):
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError, KeyError):
-        raise BadInput(f"zone {name!r} is not known: write it like UTC or Europe/Berlin") from None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

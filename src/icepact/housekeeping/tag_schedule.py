@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
 from icepact.housekeeping.date_patterns import DatePattern, parse_pattern
-from icepact.housekeeping.event_time import parse_zone
 from icepact.model.errors import BadInput
 from icepact.model.formatting import format_duration
 from icepact.model.tags import DueTag, TagPeriod
+from icepact.policy.windows import parse_zone
 
 PATTERNS: dict[TagPeriod, str] = {
     "hourly": "'tag-'yyyyMMddHH",

@@ -7,6 +7,7 @@ from icepact.maintain.aftercare import resume_dead
 from icepact.maintain.context import Context
 from icepact.maintain.inspect import plan, resolve_policy
 from icepact.maintain.runs import apply
+from icepact.maintain.tracing import table_span
 from icepact.model.limits import Limit
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
@@ -33,15 +34,19 @@ def compact(
     """Compact a table, within further limits if there are any; `None` if `on_resumed` or `confirm` said no. If a run
     was carried on with and nothing is left to do, the answer is its outcome."""
     heard = progress or Silent()
-    resumed = resume_first(context, table, request, heard) if resume else None
-    if not on_resumed(resumed):
-        return None
-    made = plan(context, table, request, limits=limits)
-    if not confirm(made):
-        return None
-    if resumed is not None and not made.steps:
-        return resumed
-    return replace(apply(context.spark_catalog, made, context.store, heard), resumed=resumed)
+    with table_span(table) as span:
+        resumed = resume_first(context, table, request, heard) if resume else None
+        if not on_resumed(resumed):
+            return None
+        made = plan(context, table, request, limits=limits)
+        span.planned(made)
+        if not confirm(made):
+            return None
+        if resumed is not None and not made.steps:
+            return resumed
+        outcome = replace(apply(context.spark_catalog, made, context.store, heard), resumed=resumed)
+        span.ended(outcome)
+        return outcome
 
 
 def resume_first(context: Context, table: str, request: Options, progress: Progress) -> Outcome | None:

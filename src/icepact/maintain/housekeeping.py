@@ -30,6 +30,7 @@ from icepact.maintain.context import Context
 from icepact.maintain.inspect import resolve_policy
 from icepact.maintain.runs import apply
 from icepact.maintain.steps import last_run_of, needed_snapshots, open_runs
+from icepact.maintain.tracing import table_span
 from icepact.model.errors import BadInput, Cancelled
 from icepact.model.formatting import format_duration
 from icepact.model.health import Health
@@ -49,6 +50,7 @@ from icepact.policy.amoro_housekeeping import (
 )
 from icepact.policy.options import Options
 from icepact.policy.units import parse_duration
+from icepact.telemetry import trace
 
 YOUNGEST = timedelta(days=1)
 """What is younger is deleted only by those who say that they mean it."""
@@ -82,8 +84,21 @@ def plan_chore(
     now: datetime | None = None,
 ) -> Plan:
     """Plan one step of housekeeping; nothing is written."""
+    with trace.span("planning"):
+        return _plan_chore(context, name, request, operation, make, allow_young, now or datetime.now(UTC))
+
+
+def _plan_chore(
+    context: Context,
+    name: str,
+    request: Options,
+    operation: str,
+    make: PlanChore,
+    allow_young: bool,
+    now: datetime,
+) -> Plan:
     table, resolved = resolve_policy(context.spark_catalog, name, request, context.policies)
-    policy, now = resolved.policy, now or datetime.now(UTC)
+    policy = resolved.policy
     if policy.off is not None:
         return _plan(context, table, policy, (), policy.off, now, operation)
     step = make(context, table, policy, now, allow_young)
@@ -110,19 +125,22 @@ def carry_out(
     """Carry on with a run on a table that died, plan a step, have it confirmed, and carry it out; a dry run ends with
     the plan. That there was nothing to do is recorded with `keep_empty`."""
     heard = progress or Silent()
-    resumed = None if dry_run else resume_first(context, name, request, heard)
-    if on_resumed is not None:
-        on_resumed(resumed)
-    made = plan_chore(context, name, request, operation, make, allow_young=allow_young)
-    if confirm is not None and not confirm(made):
-        raise Cancelled(f"the plan for {name} was not confirmed")
-    if dry_run:
-        return planned_outcome(made)
-    if resumed is not None and not made.steps:
-        return resumed
-    if not made.steps and not keep_empty:
-        return replace(planned_outcome(made), dry_run=False)
-    return replace(apply(context.spark_catalog, made, context.store, heard), resumed=resumed)
+    with table_span(name, operation) as span:
+        resumed = None if dry_run else resume_first(context, name, request, heard)
+        if on_resumed is not None:
+            on_resumed(resumed)
+        made = plan_chore(context, name, request, operation, make, allow_young=allow_young)
+        if confirm is not None and not confirm(made):
+            raise Cancelled(f"the plan for {name} was not confirmed")
+        if dry_run:
+            return planned_outcome(made)
+        if resumed is not None and not made.steps:
+            return resumed
+        if not made.steps and not keep_empty:
+            return replace(planned_outcome(made), dry_run=False)
+        outcome = replace(apply(context.spark_catalog, made, context.store, heard), resumed=resumed)
+        span.ended(outcome)
+        return outcome
 
 
 def planned_outcome(plan: Plan) -> Outcome:

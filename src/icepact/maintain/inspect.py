@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from icepact.assess.health import assess
-from icepact.assess.inspection import Inspection
+from icepact.assess.inspection import Inspection, LastCompacted
 from icepact.assess.priority import with_priorities
+from icepact.assess.recovered import clocks_of_snapshots
 from icepact.economics.learning import learn
 from icepact.economics.lessons import Lessons
 from icepact.economics.overhead import learned_overhead
@@ -46,6 +47,7 @@ from icepact.policy.managed import ManagedBy, leaves_alone, managed_by
 from icepact.policy.options import Options
 from icepact.record.store import RecordStore, RunStore
 from icepact.stats.table import FileStats, file_stats_of
+from icepact.telemetry import trace
 
 _RUNS_REMEMBERED, _RUNS_OF_OTHERS = 12, 16
 """Of which speeds are learned: older ones would count for next to nothing."""
@@ -99,8 +101,12 @@ def plan(
 ) -> Plan:
     """Pin a table and plan, within further limits if there are any; files are listed only where there is something to
     do. What is due is judged as of `now`, if it is given."""
+    with trace.span("planning", table=name):
+        return _planned(context, name, request, limits, now or datetime.now(UTC))
+
+
+def _planned(context: Context, name: str, request: Options, limits: Sequence[Limit], now: datetime) -> Plan:
     table, policy = _table_and_policy(context, name, request)
-    now = now or datetime.now(UTC)
     aside = set_aside(context.store.failures(table.uuid), now)
     if policy.where is not None:  # only a scan knows which files have rows that match
         state = table.pin(branch=policy.branch, where=policy.where, snapshot_id=policy.snapshot_id)
@@ -206,9 +212,23 @@ def _assess_table(
 
 def _assess(context: Context, stats: FileStats, policy: Policy, before: Inspection | None = None) -> Inspection:
     """Assess a table by its statistics; what has not changed since the inspection `before` stands."""
-    last_compacted = context.store.last_compacted(stats.pin.uuid, policy.branch)
+    last_compacted = context.store.last_compacted(stats.pin.uuid, policy.branch) or _recovered(
+        context, stats, policy.branch
+    )
     found = assess(stats, policy, last_compacted=last_compacted, before=before)
     return Inspection(stats=stats, policy=policy, last_compacted=last_compacted, health=found)
+
+
+def _recovered(context: Context, stats: FileStats, branch: str) -> LastCompacted:
+    """When partition groups were last compacted, if the store has lost it and snapshots tell; the store has it then."""
+    found = clocks_of_snapshots(stats)
+    by_mark: dict[tuple[datetime, str], list[str]] = {}
+    for group, tiers in found.items():
+        for tier, at in tiers.items():
+            by_mark.setdefault((at, tier), []).append(group)
+    for (at, tier), groups in by_mark.items():
+        context.store.mark_compacted(stats.pin.uuid, branch, dict.fromkeys(groups, tier), at)
+    return found
 
 
 def _decide(

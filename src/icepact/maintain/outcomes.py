@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from icepact.commit.judge import Answer
 from icepact.economics.overhead import overhead_of
-from icepact.economics.report import Amounts, actual_amounts, predicted_amounts
+from icepact.economics.report import actual_amounts, predicted_amounts
 from icepact.economics.speeds import READS_PER_FILE, WRITES_PER_FILE, Workload, encoded_share
 from icepact.execute.units import unit_ids
 from icepact.maintain.rounds import Run
+from icepact.model.costs import Amounts
 from icepact.model.effort import Effort, Estimate
 from icepact.model.formatting import plural
 from icepact.model.methods import METHODS, Method

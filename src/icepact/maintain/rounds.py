@@ -47,7 +47,7 @@ from icepact.maintain.rebase import ReadInputs, Rebased, how_it_is_read, rebase
 from icepact.model.errors import IcepactError, ProofFailed, RunLost
 from icepact.model.outcome import ChoreResult, Outcome, StepCost
 from icepact.model.plan import Plan, RewriteFiles
-from icepact.model.policy import CommitWhen, Proofs
+from icepact.model.policy import CommitWhen, Proofs, Tier
 from icepact.model.progress import Progress, UnitDone
 from icepact.model.rewrite import Written
 from icepact.model.run import Attempt, Checkpoint, Claim, CommittedBatch, groups_of
@@ -56,6 +56,7 @@ from icepact.model.schema import every_field
 from icepact.model.status import Status
 from icepact.record.store import RecordStore
 from icepact.record.watch import Watch
+from icepact.telemetry import trace
 
 ROUNDS = 3
 """In all: a group is planned again twice at most because the table moved on under it."""
@@ -106,6 +107,8 @@ class Run:
     """Groups for which the budget did not last, and which part of it."""
     dropped: Sequence[DroppedGroup] = ()
     """Groups that were taken out of the plan before the run began."""
+    catalog: str = ""
+    """Its name in the record store."""
     first: bool = False
     """True if its process had made no run before."""
     landed: list[CommittedBatch] = field(default_factory=list)
@@ -218,6 +221,8 @@ class Work:
         """How inputs of this round, or of earlier ones that are kept, may have been read."""
         self._read_before: dict[str, ReadInputs] = {}
         """Finished units that were read before the pin of this round, with other deletes."""
+        self._here = trace.here()
+        """Commits are not parts of the execution that goes on meanwhile."""
 
     def carry_out(self, plan: Plan, recall: Callable[[Staging], Mapping[str, Recalled]] | None = None) -> None:
         """Execute, prove and commit; groups that the table moved on under are planned again at the new head."""
@@ -245,7 +250,8 @@ class Work:
                     self._run.results[unit_id] = result
                     self._read_before[unit_id] = read
                     self._finished[unit_id] = datetime.now(UTC)
-            self._execute(plan)
+            with trace.span("execution", groups=len(plan.rewrites), files=sum(s.input_files for s in plan.rewrites)):
+                self._execute(plan)
             self._progress.step("executed")
             if self._ready:
                 self._commit()
@@ -457,7 +463,9 @@ class Work:
         carrier = LateDeletes(
             self._staging, self._plan, self._run.results, self._run.carried.add, find_by_key=self._rows_by_key
         )
-        committed = commit(self._table, self._staging, self._batch(), groups, self, carrier)
+        files = sum(len(group.inputs) for group in groups)
+        with trace.span("commit", within=self._here, batch=self._batches, groups=len(groups), files=files):
+            committed = commit(self._table, self._staging, self._batch(), groups, self, carrier)
         self._run.given_up |= committed.given_up
         self._run.delete_files |= committed.delete_files
         self._run.moved = moved_on(self._run.moved, committed.moved)
@@ -494,6 +502,7 @@ class Work:
         assert plan.snapshot_id is not None
         self._note_schema()  # an earlier commit of this round may have loaded the table anew
         self._note_taken_back()
+        tiers = {step.tier for step in plan.rewrites}
         whole = run.plan.complete and not run.failed and not run.given_up and not run.not_begun
         whole = whole and not any(landed.late_deletes for landed in run.landed)
         return CommitBatch(
@@ -515,6 +524,7 @@ class Work:
                 "pinned-snapshot-id": str(plan.snapshot_id),
                 "pinned-sequence-number": str(run.plan.sequence_number),
                 "proof": plan.policy.verify.value,
+                **({"tier": min(tiers, key=list(Tier).index).value} if tiers else {}),
                 **({"planned-at": run.plan.planned_at.isoformat()} if run.plan.planned_at else {}),
                 **({"waited-seconds": f"{run.waited:.1f}"} if run.waited else {}),
             },

@@ -43,6 +43,7 @@ from icepact.model.errors import (
     IcepactError,
     RunLost,
     TableBusy,
+    TablePaused,
     Unfinished,
     is_full,
 )
@@ -58,6 +59,8 @@ from icepact.record.liveness import dead
 from icepact.record.process import is_gone, this_process
 from icepact.record.store import ClockStore, FailureStore, LeaseStore, RecordStore, RunsAndLeases, RunStore
 from icepact.record.watch import LEASE_SECONDS, Watch
+from icepact.telemetry import metrics
+from icepact.telemetry.ids import about
 
 WHOLE_TABLE = "(table)"
 """Signature of the failure that counts runs on the table that failed one after the other."""
@@ -108,7 +111,9 @@ def apply(
         owner=this_process(),
         folder=run_folder(table, run_id),
     )
-    new_run = partial(Run, plan=plan, run_id=run_id, started_at=started, clock=clock, dropped=dropped)
+    new_run = partial(
+        Run, plan=plan, run_id=run_id, started_at=started, clock=clock, dropped=dropped, catalog=record.catalog
+    )
     if not plan.steps:
         run = new_run(claim=store.begin(record))
         run.outcome = outcome_of(run)
@@ -119,7 +124,7 @@ def apply(
     converts = any(isinstance(step, ConvertDeletes) for step in plan.chores)
     if converts or any(METHODS[step.method].needs_workers for step in plan.rewrites):
         start_workers(spark)
-    with lease_held(store, table, record.run_id, under) as watch:
+    with about(run=run_id), lease_held(store, table, record.run_id, under) as watch:
         progress.step("held")
         run = new_run(claim=store.begin(record, plan.to_json()), first=is_first(spark))
         runs_now(spark)
@@ -160,7 +165,7 @@ def resume(
             raise BadInput(f"{record.table} is not the table that run {record.run_id} worked on")
         return end_of_former_table(record, plan, store)
     refuse_broken(store, table)
-    with lease_held(store, table, record.run_id, under) as watch:
+    with about(run=record.run_id), lease_held(store, table, record.run_id, under) as watch:
         progress.step("held")
         fates = fates_of(table, store, record.attempts, record.branch, record.landed)
         for attempt, end in fates:
@@ -178,6 +183,7 @@ def resume(
             started_at=record.started_at,
             clock=time.monotonic(),
             claim=claim,
+            catalog=record.catalog,
             clean=False,  # whoever died may have left files that nobody knows by name
             landed=list(record.landed),
             pending=[attempt for attempt, end in fates if end is not Fate.TAKEN_BACK],
@@ -204,7 +210,13 @@ def end_of_former_table(record: RunRecord, plan: Plan, store: RecordStore) -> Ou
         raise BadInput(f"{record.table} is not the table that run {record.run_id} works on, and {record.owner} lives")
     claim = store.take(record, this_process(), to=Status.RUNNING)
     run = Run(
-        plan=plan, run_id=record.run_id, started_at=record.started_at, clock=time.monotonic(), claim=claim, clean=False
+        plan=plan,
+        run_id=record.run_id,
+        started_at=record.started_at,
+        clock=time.monotonic(),
+        claim=claim,
+        catalog=record.catalog,
+        clean=False,
     )
     run.status = Status.SUPERSEDED
     reason = (
@@ -368,7 +380,7 @@ def refuse_broken(store: FailureStore, table: IcebergTable) -> None:
         if failure.signature == WHOLE_TABLE and failure.count >= SET_ASIDE_AFTER:
             until = failure.last_at + _pause(failure.count)
             if now < until:
-                raise BadInput(
+                raise TablePaused(
                     f"{failure.count} runs on {table.name} failed one after the other, the last: {failure.reason}; "
                     f"paused until {until:%Y-%m-%d %H:%M} UTC, or until `icepact unblock {table.name}`"
                 )
@@ -460,6 +472,13 @@ def _finish(store: RunStore, run: Run, outcome: Outcome, *, make_room: Callable[
                 with suppress(IcepactError):
                     make_room()
             time.sleep(_FIRST_WAIT * 2**number)
+    made = run.committed & run.written.keys()
+    metrics.run_ended(
+        outcome,
+        catalog=run.catalog,
+        strategy=run.plan.policy.strategy,
+        file_sizes=[file.size for group in made for file in run.written[group].files],
+    )
     with suppress(IcepactError):
         store.forget(before=datetime.now(UTC) - CHECKPOINTS_KEPT)
     return True

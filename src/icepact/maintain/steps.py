@@ -36,6 +36,7 @@ from icepact.model.tags import CreateTags
 from icepact.model.ttl import ExpireData
 from icepact.record.store import RecordStore, RunStore
 from icepact.record.watch import Watch
+from icepact.telemetry import trace
 
 _log = logging.getLogger("icepact")
 _Alone: TypeAlias = ExpireSnapshots | RemoveOrphans | RewriteManifests | ExpireData | CreateTags | ComputeStatistics
@@ -52,11 +53,14 @@ def carry_out_chores(
         result: ChoreResult | None = None
         clock = time.monotonic()
         try:
-            if isinstance(step, ConvertDeletes):
-                work = Work(table, run, store, watch, progress)
-                result = carry_out_convert(table, step, run, work, check=watch.check, wait=work.wait, progress=progress)
-            else:
-                result = _carry_out(spark_catalog, table, step, store, journal, run.run_id)
+            with trace.span("execution", step=step.kind):
+                if isinstance(step, ConvertDeletes):
+                    work = Work(table, run, store, watch, progress)
+                    result = carry_out_convert(
+                        table, step, run, work, check=watch.check, wait=work.wait, progress=progress
+                    )
+                else:
+                    result = _carry_out(spark_catalog, table, step, store, journal, run.run_id)
             run.chores_done.append(result)
         finally:
             took = time.monotonic() - clock

@@ -4,14 +4,23 @@
     ├── BadInput                 refused at the door: nothing was started
     │   ├── TableNotFound
     │   ├── JobNotFound
+    │   ├── TenantNotFound
+    │   ├── KeyNotFound
+    │   ├── NotAllowed           the key is good, and its role does not go so far
+    │   ├── NotFound             something else that was named is not there
+    │   ├── Unauthorized         whoever asks has shown no key that is good
     │   ├── Conflict             as things are, it cannot be done: a job has ended, a key stands for another request
     │   ├── Unsupported          the table or runtime is one we will not touch
+    │   ├── TablePaused          runs on it failed one after the other: it is left alone for a while
     │   ├── StoreUnusable        the record store cannot be reached, read or written
     │   └── SetupMissing         Java, jars or a package is missing; the message says what to do
     ├── CatalogUnusable          the catalog as a whole cannot be opened
     ├── TemporaryError           trying again can help
     │   ├── HeadMoved            somebody committed in between: judge again at the new head
-    │   └── TableBusy            another run works on the table
+    │   ├── TableBusy            another run works on the table
+    │   ├── QuotaUsed            the tenant has spent what it may in an hour: the job waits
+    │   ├── TooManyRequests      whoever asks has asked too often
+    │   └── ServiceUnreachable   the service does not answer
     ├── PermanentError           trying again cannot help
     │   ├── ProofFailed          the new files are not the same rows: never committed
     │   ├── CommitRefused        the commit certainly did not land
@@ -47,12 +56,36 @@ class JobNotFound(BadInput):
     """There is no such job."""
 
 
+class TenantNotFound(BadInput):
+    """There is no such tenant."""
+
+
+class KeyNotFound(BadInput):
+    """There is no such key."""
+
+
+class NotAllowed(BadInput):
+    """The role of this key does not allow it."""
+
+
+class NotFound(BadInput):
+    """There is no such thing."""
+
+
+class Unauthorized(BadInput):
+    """A key is needed, and none that is good was given."""
+
+
 class Conflict(BadInput):
     """As things are, this cannot be done."""
 
 
 class Unsupported(BadInput):
     """icepact does not work on this table or with this runtime."""
+
+
+class TablePaused(BadInput):
+    """The table is left alone for a while, since runs on it failed."""
 
 
 class StoreUnusable(BadInput):
@@ -77,6 +110,18 @@ class HeadMoved(TemporaryError):
 
 class TableBusy(TemporaryError):
     """Another run works on the table."""
+
+
+class QuotaUsed(TemporaryError):
+    """The tenant has spent what it may in an hour."""
+
+
+class TooManyRequests(TemporaryError):
+    """Too many requests; later ones are answered again."""
+
+
+class ServiceUnreachable(TemporaryError):
+    """The service does not answer."""
 
 
 class PermanentError(IcepactError):

@@ -33,6 +33,8 @@ class Operation(StrEnum):
     EXPIRE = "expire"
     ORPHANS = "orphans"
     MANIFESTS = "manifests"
+    DELETES = "deletes"
+    """Convert and merge deletes; no data is rewritten."""
     TTL = "ttl"
     TAGS = "tags"
     STATISTICS = "statistics"
@@ -46,6 +48,11 @@ class Operation(StrEnum):
     def only_reads(self) -> bool:
         """Whether it leaves tables as they are: such jobs on one table need not wait for each other."""
         return self in (Operation.HEALTH, Operation.PLAN, Operation.POLICY, Operation.TABLES)
+
+    @property
+    def may_compact(self) -> bool:
+        """Whether data files may be rewritten."""
+        return self in (Operation.COMPACT, Operation.MAINTAIN, Operation.APPLY)
 
 
 class JobStatus(StrEnum):
@@ -178,10 +185,15 @@ class Job(Document):
     """What went wrong the last time; it may have gone well since."""
     error_type: str | None = None
     """Name of that error's class."""
+    waits_for: str | None = None
+    """Why it is not taken although it is due, if the quota of its tenant is to blame. It is not on record: whoever
+    shows the job finds it out."""
     idempotency_key: Annotated[str | None, HIDDEN] = None
     """What its tenant called the request; a second one by that name is this job."""
     fingerprint: Annotated[str, HIDDEN] = ""
     """Of the request."""
+    trace: Annotated[str | None, HIDDEN] = None
+    """The W3C traceparent of whoever asked for it: what is done for it is a part of that trace. `None` for no trace."""
 
     def __post_init__(self) -> None:
         for moment in (self.submitted_at, self.due_at, self.deadline):
@@ -218,6 +230,17 @@ class TenantTurn:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TenantLimit:
+    """What holds jobs of a tenant back."""
+
+    tenant: str
+    jobs_at_once: int | None = None
+    """With workers; `None` for any number."""
+    used_up: bool = False
+    """True if it may not spend more in this hour: what holds a table waits, what only reads does not."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Queue:
     """All that decides which job is next."""
 
@@ -225,6 +248,8 @@ class Queue:
     turns: Sequence[TenantTurn]
     held_tables: frozenset[str] = frozenset()
     """Tables that running jobs hold."""
+    limits: Sequence[TenantLimit] = ()
+    """Of tenants that have some. Stores know of none: whoever chooses does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -234,3 +259,8 @@ class QueueSize(Document):
     tenant: str
     queued: int
     running: int
+    queued_compactions: int = 0
+    """Those that may compact."""
+    running_compactions: int = 0
+    first_due_at: Moment | None = None
+    """The earliest moment at which one that waits can be taken, or could have been; `None` if none waits."""

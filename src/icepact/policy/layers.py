@@ -8,12 +8,13 @@ from pydantic import ValidationError
 
 from icepact.model.errors import BadInput
 from icepact.model.policy import Policy, Strategy
-from icepact.policy.file.documents import Profile, ScheduleOptions
+from icepact.policy.file.documents import Profile, ScheduledOperation, ScheduleOptions
 from icepact.policy.options import BUILT_IN_STRATEGIES, PROPERTY_PREFIX, Options, plain
 from icepact.policy.patterns import Pattern
 from icepact.policy.resolve import PolicyLayer, merge_layers, resolve
 from icepact.policy.schedules import Schedule
 from icepact.policy.validation import complaint
+from icepact.policy.windows import Windows
 
 PROFILES: Mapping[Profile, Mapping[str, int]] = {
     Profile.DEVELOPMENT: {"check_interval": 5, "min_input_files": 3},
@@ -112,7 +113,18 @@ class TablePolicy:
     policy: Policy
     schedule: Schedule | None
     check_interval: int | None
-    """Writes."""
+    """Commits of writers."""
+    commit_delay: float | None
+    """Seconds."""
+    operation: ScheduledOperation | None
+    timezone: str | None
+    windows: Windows | None
+    blackouts: Windows | None
+    jitter: float | None
+    """Seconds."""
+    slack: float | None
+    """Seconds."""
+    priority: int | None
     resources: Mapping[str, Any] | None
     sources: Mapping[str, str]
     """Where each value came from."""

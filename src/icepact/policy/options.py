@@ -12,6 +12,7 @@ from icepact.model.policy import OPERATIONS, OPTIONS, OptionUnit, Policy, Strate
 from icepact.policy.schedules import Schedule
 from icepact.policy.units import Money, OptionalSeconds, OptionalSize, OptionalWeights
 from icepact.policy.validation import StrictModel, complaint, path_of_error, show_path
+from icepact.policy.windows import Windows
 
 PROPERTY_PREFIX = "icepact."
 
@@ -87,7 +88,7 @@ def plain(value: Any) -> Any:
     """A value as JSON has it."""
     if isinstance(value, StrEnum):
         return value.value
-    if isinstance(value, Schedule):
+    if isinstance(value, Schedule | Windows):
         return value.text
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 

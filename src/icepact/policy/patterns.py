@@ -33,7 +33,11 @@ class Pattern:
 
     def matches(self, catalog: str, table: tuple[str, ...]) -> bool:
         """Whether it means this table: by its namespace and name, or with the catalog in front."""
-        return self._short(table) or self._short((catalog, *table))
+        return self.means(table) or self.means((catalog, *table))
+
+    def means(self, name: tuple[str, ...]) -> bool:
+        """Whether it means a name as it is, with nothing in front. A part that looks like two is meant by nothing."""
+        return self.regex.fullmatch(_BETWEEN.join(name)) is not None and not any(_BETWEEN in part for part in name)
 
     def reach(self, table: tuple[str, ...]) -> Reach:
         """How far it reaches, seen from a table that it matches."""
@@ -42,15 +46,12 @@ class Pattern:
         if not any(self.letters):
             return Reach.ALL
         # what matches with the catalog in front only, and says nothing after it, speaks of the catalog
-        of_catalog = not self._short(table) and not any(self.letters[1:])
+        of_catalog = not self.means(table) and not any(self.letters[1:])
         return Reach.CATALOG if of_catalog else Reach.NAMESPACE
 
     def specificity(self, table: tuple[str, ...]) -> tuple[int, int]:
         """Of two patterns that match a table, the one with the greater specificity counts."""
         return self.reach(table), sum(self.letters)
-
-    def _short(self, name: tuple[str, ...]) -> bool:
-        return self.regex.fullmatch(_BETWEEN.join(name)) is not None
 
 
 def parse_pattern(text: str) -> Pattern:

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from cronsim import CronSim, CronSimError
 
@@ -25,6 +25,9 @@ _FIELDS = {
     "month": "1 to 12, or JAN to DEC",
     "day of week": "0 to 7, or SUN to SAT",
 }
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SHORT = timedelta(minutes=5)
+"""So far back is searched first for what should have fired; then further and further."""
 _INTERVAL = re.compile(r"\s*(?:every\s+)?(\d+(?:\.\d+)?\s*[a-z]+)\s*", re.IGNORECASE)
 
 
@@ -36,6 +39,30 @@ class Schedule:
     cron: str | None = None
     """Five fields. If both kinds of days are limited, either of them is enough, as cron has it."""
     interval: timedelta | None = None
+
+    def after(self, moment: datetime, zone: tzinfo, shift: float = 0.0) -> datetime:
+        """The first moment after this one at which it fires. `shift`, between 0 and 1, is where in an interval: it
+        counts from the same moment for all, so that it does not matter who asks and since when."""
+        if self.interval is not None:
+            first = _EPOCH + self.interval * shift
+            return first + ((moment - first) // self.interval + 1) * self.interval
+        assert self.cron is not None
+        fires = CronSim(self.cron, moment.astimezone(zone))
+        # in an hour that comes twice, those of the first one are told again
+        return next(at for at in (fire.astimezone(UTC) for fire in fires) if at > moment)
+
+    def latest(self, since: datetime, until: datetime, zone: tzinfo, shift: float = 0.0) -> datetime | None:
+        """The last moment after `since`, and up to `until`, at which it fires; `None` if there is none."""
+        back = _SHORT
+        while since < until:
+            at, found = max(since, until - back), None
+            start = at
+            while (at := self.after(at, zone, shift)) <= until:
+                found = at
+            if found is not None or start == since:
+                return found
+            back *= 24
+        return None
 
 
 def parse_schedule(text: str) -> Schedule:

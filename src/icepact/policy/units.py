@@ -75,6 +75,8 @@ OptionalSize = Annotated[int | None, BeforeValidator(lambda size: None if size i
 """A pydantic field that accepts sizes as people write them, or nothing; it holds bytes."""
 OptionalSeconds = Annotated[float | None, BeforeValidator(_optional_seconds)]
 """A pydantic field that accepts lengths of time as people write them, or nothing; it holds seconds."""
+Seconds = Annotated[float, BeforeValidator(_optional_seconds)]
+"""A pydantic field that accepts lengths of time as people write them; it holds seconds."""
 Money = Annotated[float | None, Field(gt=0, allow_inf_nan=False)]
 """An amount in the currency of the prices, or nothing."""
 OptionalWeights = Annotated[PriorityWeights | None, BeforeValidator(_weights)]

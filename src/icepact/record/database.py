@@ -2,11 +2,10 @@
 
 import os
 import shutil
-import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import UTC, datetime, timedelta
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from tempfile import mkdtemp
 from threading import Lock
@@ -15,13 +14,14 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Executable, Table, UpdateBase, create_engine, event, inspect, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
 from icepact.model.errors import FULL, BadInput, StoreUnusable, is_full
+from icepact.record.clock import ServerClock, utc_now
+from icepact.record.retries import Away, Patience
 from icepact.record.tables import METADATA
 
-SCHEMA_VERSION = "0007"
+SCHEMA_VERSION = "0008"
 """The newest migration; a test holds it against the folder."""
 _ONLY_READING = "icepact_only_reading"
 _MAX_NAMES = 500
@@ -39,24 +39,22 @@ _TRANSACTION_TIMEOUTS = "SET LOCAL statement_timeout = 60000; SET LOCAL lock_tim
 
 
 _CANNOT_WRITE = ("disk i/o error", "unable to open database file", "readonly database", "read-only")
+_AWAY = ("08", "57P0", "53300", "25006")
+"""PostgreSQL's codes for: the line is cut, it starts or ends, it has too many clients, it is a standby now."""
+_NUMBER = text("SELECT txid_current_if_assigned()::text")
+_STATUS = text("SELECT txid_status(CAST(:number AS bigint))")
+"""Of a transaction; servers remember it for millions of them."""
 _LEAST_FREE_BYTES = 64 * 1024
 """With less, the disk is taken for full: SQLite does not always say that it is for want of room."""
-_CLOCK_CHECK_SECONDS = 600.0
-"""Seconds after which our clock is compared with the server's again."""
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class Database:
-    """SQLite in memory or in a file, or PostgreSQL."""
+    """SQLite in a file, or PostgreSQL."""
 
     def __init__(self, url: str, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._clock = clock
-        self._offset = timedelta()
-        """How far the clock of the database server is ahead of ours."""
-        self._clock_checked_at = float("-inf")
+        self._server_clock = ServerClock(clock)
+        self.patience = Patience(str, lambda _: True)
         self._lock = Lock()
         self._ready = False
         self._readable_copy: tuple[list[tuple[str, int, int]], Database] | None = None
@@ -68,9 +66,6 @@ class Database:
         if self._url.drivername == "postgresql":
             self._url = self._url.set(drivername="postgresql+psycopg")
         self._made: Engine | None = None
-        in_memory = self._url.get_backend_name() == "sqlite" and not self._url.database
-        self._memory_lock: AbstractContextManager[Any] = Lock() if in_memory else nullcontext()
-        """A database in memory is one connection for all threads."""
 
     def close(self) -> None:
         """Close all connections; the store can be used again."""
@@ -81,17 +76,16 @@ class Database:
     def now(self) -> datetime:
         """The time, by the clock of the database server if there is one: all who share it go by the same."""
         if self._clock is utc_now and self._url.get_backend_name() != "sqlite":
-            if time.monotonic() - self._clock_checked_at > _CLOCK_CHECK_SECONDS:
+            if self._server_clock.is_stale:
                 self._compare_clocks()
-            return self._clock() + self._offset
+            return self._server_clock.now()
         return self._clock()
 
     def _compare_clocks(self) -> None:
         with self._guarded(), self._engine.connect() as connection:
-            before = self._clock()
+            asked = self._server_clock.time()
             server_time: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
-            self._offset = server_time - (before + (self._clock() - before) / 2)
-        self._clock_checked_at = time.monotonic()
+            self._server_clock.heard(asked, server_time, server_time)
 
     # -- connecting -------------------------------------------------------------------------------
 
@@ -100,10 +94,29 @@ class Database:
         with self._guarded():
             if not self._ready:
                 self._prepare()
-            with self._memory_lock, self._engine.connect() as connection:
-                connection = connection.execution_options(**{_ONLY_READING: only_reading})
-                with connection.begin():
-                    yield connection
+            number = None
+            try:
+                with self._engine.connect() as connection:
+                    connection = connection.execution_options(**{_ONLY_READING: only_reading})
+                    with connection.begin():
+                        yield connection
+                        if not only_reading and connection.dialect.name == "postgresql":
+                            number = connection.execute(_NUMBER).scalar()
+            except DBAPIError as error:
+                if number is None or not _is_away(error) or not self._landed(str(number)):
+                    raise
+
+    def _landed(self, number: str) -> bool:
+        """Whether a transaction was committed whose end nobody heard; asked until the server knows."""
+
+        def ask() -> str | None:
+            with self._guarded(), self._engine.connect() as connection:
+                known: str | None = connection.execute(_STATUS, {"number": number}).scalar()
+                if known == "in progress":
+                    raise Away("the server does not know yet what became of a transaction")
+                return known
+
+        return self.patience(ask, (Away,)) == "committed"
 
     @contextmanager
     def _reading(self) -> Iterator[Connection | None]:
@@ -166,7 +179,7 @@ class Database:
                     if self._file is not None and _in_read_only_folder(self._file)
                     else self._url
                 )
-                self._made = _engine(url, in_memory=url.get_backend_name() == "sqlite" and not self._file)
+                self._made = _engine(url)
             return self._made
 
     def _prepare(self) -> None:
@@ -206,7 +219,17 @@ class Database:
                 hint = f"free some space on the disk of {self._file.parent}: `icepact cleanup --yes`"
             if isinstance(error, ImportError):
                 hint = "pip install 'icepact[postgres]'"
-            raise StoreUnusable(f"the run history {where} cannot be used ({why}): {hint}") from None
+            away = self._file is None and isinstance(error, DBAPIError) and _is_away(error)
+            kind = Away if away else StoreUnusable
+            raise kind(f"the run history {where} cannot be used ({why}): {hint}") from None
+
+
+def _is_away(error: DBAPIError) -> bool:
+    """Whether a server may answer in a while: the line is cut, it starts or ends, or another one takes over."""
+    if not isinstance(error, OperationalError | InterfaceError):
+        return False
+    state = getattr(error.orig, "sqlstate", None)
+    return error.connection_invalidated or state is None or state.startswith(_AWAY)
 
 
 def _has_no_room(folder: Path) -> bool:
@@ -252,7 +275,7 @@ def _immutable_url(file: Path) -> URL:
     return URL.create("sqlite", database=file.absolute().as_uri(), query=query)
 
 
-def _engine(url: Any, *, in_memory: bool) -> Engine:
+def _engine(url: Any) -> Engine:
     if url.get_backend_name() != "sqlite":
         chosen = {name: value for name, value in _TIMEOUTS.items() if name not in url.query}
         engine = create_engine(url, pool_pre_ping=True, connect_args=chosen)
@@ -263,7 +286,7 @@ def _engine(url: Any, *, in_memory: bool) -> Engine:
 
         return engine
     arguments = {"timeout": 30, "check_same_thread": False}
-    engine = create_engine(url, connect_args=arguments, **({"poolclass": StaticPool} if in_memory else {}))
+    engine = create_engine(url, connect_args=arguments)
 
     # Python's driver begins transactions by itself, and too late: what is read before a change must be locked too
     @event.listens_for(engine, "connect")
@@ -280,6 +303,8 @@ def _engine(url: Any, *, in_memory: bool) -> Engine:
     return engine
 
 
-def insert_if_absent(connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
+def insert_if_absent(connection: Connection, table: Table, values: Mapping[str, Any]) -> int:
+    """Insert a row, unless one stands in its way; returns how many were inserted."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    connection.execute(dialect.insert(table).values(values).on_conflict_do_nothing())
+    insert = dialect.insert(table).values(values).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
+    return connection.execute(insert).rowcount

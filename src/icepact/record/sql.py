@@ -1,11 +1,10 @@
-"""The store in a database: SQLite in memory or in a file, PostgreSQL."""
+"""The store in a database: SQLite in a file, PostgreSQL."""
 
 import json
-import logging
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,23 @@ from icepact.model.errors import RunLost, TableBusy
 from icepact.model.outcome import Outcome
 from icepact.model.run import Attempt, Checkpoint, Claim, CommittedBatch, Failure, Lease, Owner, RunRecord
 from icepact.model.status import TRANSITIONS, Status
-from icepact.record.database import batches, insert_if_absent, utc_now
-from icepact.record.documents import known, owner_document, owner_of
+from icepact.record.clock import utc_now
+from icepact.record.database import batches, insert_if_absent
+from icepact.record.documents import (
+    attempts_document,
+    attempts_of,
+    landed_document,
+    landed_of,
+    lease_of,
+    owner_document,
+    owner_of,
+    run_columns,
+    run_of,
+)
+from icepact.record.retries import tried_again
 from icepact.record.sql_documents import SqlDocuments
 from icepact.record.sql_jobs import SqlJobs
+from icepact.record.sql_rows import SqlRows
 from icepact.record.sql_stats import SqlStats
 from icepact.record.tables import CHECKPOINTS, FAILURES, LEASES, RUNS
 
@@ -27,18 +39,10 @@ _OPEN = [status.value for status in Status if status.open]
 _RUN_COLUMNS = [column for column in RUNS.c if column.name != "plan"]
 _LEAN_COLUMNS = [column for column in _RUN_COLUMNS if column.name != "outcome"]
 
-_SAME = ("run_id", "catalog", "branch", "started_at", "uuid", "epoch", "folder")
-"""Fields of a record that are columns as they are, from its first moment on."""
-_log = logging.getLogger("icepact")
 
-
-class SqlStore(SqlJobs, SqlStats, SqlDocuments):
+@tried_again
+class SqlStore(SqlJobs, SqlStats, SqlDocuments, SqlRows):
     """Runs in a database; what is missing there is made on the first write."""
-
-    @classmethod
-    def in_memory(cls, *, clock: Callable[[], datetime] = utc_now) -> "SqlStore":
-        """A store that forgets when the process ends."""
-        return cls("sqlite://", clock=clock)
 
     @classmethod
     def in_file(cls, path: Path, *, clock: Callable[[], datetime] = utc_now) -> "SqlStore":
@@ -51,13 +55,7 @@ class SqlStore(SqlJobs, SqlStats, SqlDocuments):
         """Record the intent."""
         with self._writing() as connection:
             connection.execute(
-                insert(RUNS).values(
-                    **{name: getattr(record, name) for name in _SAME},
-                    table_name=record.table,
-                    status=record.status.value,
-                    owner=owner_document(record.owner),
-                    plan=zlib.compress(plan, 1) if plan else None,
-                )
+                insert(RUNS).values(**run_columns(record), plan=zlib.compress(plan, 1) if plan else None)
             )
         return Claim(run_id=record.run_id, epoch=record.epoch)
 
@@ -82,9 +80,9 @@ class SqlStore(SqlJobs, SqlStats, SqlDocuments):
         with self._writing() as connection:
             values: dict[str, Any] = {}
             if attempts is not None:
-                values["attempt"] = _attempts_document(attempts)
+                values["attempt"] = attempts_document(attempts)
             if landed is not None:
-                values["landed"] = json.dumps([asdict(one) for one in landed])
+                values["landed"] = landed_document(landed)
             if not to.open:
                 values["finished_at"] = self.now()
             self._change(connection, claim, to, values)
@@ -101,8 +99,8 @@ class SqlStore(SqlJobs, SqlStats, SqlDocuments):
                 {
                     "finished_at": max(outcome.started_at + timedelta(seconds=outcome.seconds), self.now()),
                     "outcome": json.dumps(outcome.to_dict()),
-                    "landed": json.dumps([asdict(one) for one in landed]),
-                    "attempt": _attempts_document(attempts),
+                    "landed": landed_document(landed),
+                    "attempt": attempts_document(attempts),
                 },
             )
 
@@ -110,15 +108,15 @@ class SqlStore(SqlJobs, SqlStats, SqlDocuments):
         """Record what became of attempts of a run that has ended."""
         with self._writing() as connection:
             self._compare(connection, record)
-            document = json.dumps([asdict(one) for one in [*record.landed, *landed]])
+            document = landed_document([*record.landed, *landed])
             change = update(RUNS).where(RUNS.c.run_id == record.run_id)
-            connection.execute(change.values(attempt=_attempts_document(attempts), landed=document))
+            connection.execute(change.values(attempt=attempts_document(attempts), landed=document))
 
     def _compare(self, connection: Connection, record: RunRecord) -> None:
         """RunLost unless a run is as it was: the same status may by now stand for another attempt."""
         columns = [RUNS.c.epoch, RUNS.c.status, RUNS.c.attempt, RUNS.c.owner, RUNS.c.landed]
         row = connection.execute(select(*columns).where(RUNS.c.run_id == record.run_id).with_for_update()).one_or_none()
-        now = row and (row.epoch, row.status, _attempts(row._mapping), _all_landed(row.landed))
+        now = row and (row.epoch, row.status, attempts_of(row._mapping), landed_of(row.landed))
         if now != (record.epoch, record.status.value, tuple(record.attempts), tuple(record.landed)):
             raise RunLost(f"run {record.run_id} has moved on since it was looked at")
 
@@ -141,7 +139,7 @@ class SqlStore(SqlJobs, SqlStats, SqlDocuments):
     def run(self, run_id: str) -> RunRecord | None:
         """One run."""
         rows = self._rows(select(*_RUN_COLUMNS).where(RUNS.c.run_id == run_id))
-        return _record(rows[0]._mapping) if rows else None
+        return run_of(rows[0]._mapping) if rows else None
 
     def runs(
         self,
@@ -170,7 +168,7 @@ class SqlStore(SqlJobs, SqlStats, SqlDocuments):
 
     def _newest_first(self, wanted: Select[Any]) -> list[RunRecord]:
         ordered = wanted.order_by(RUNS.c.started_at.desc(), RUNS.c.run_id.desc())
-        return [_record(row._mapping) for row in self._rows(ordered)]
+        return [run_of(row._mapping) for row in self._rows(ordered)]
 
     def plan(self, run_id: str) -> bytes:
         """What a run began with."""
@@ -244,7 +242,7 @@ class SqlStore(SqlJobs, SqlStats, SqlDocuments):
             insert_if_absent(connection, LEASES, {"key": key, **nobody})
             found = connection.execute(select(LEASES).where(LEASES.c.key == key).with_for_update()).one()
             if found.held:
-                holder = _lease(found._mapping)
+                holder = lease_of(found._mapping)
                 if now < holder.expires_at and (over is None or over.token != holder.token):
                     raise TableBusy(
                         f"run {holder.run_id} works on this table since {holder.since:%Y-%m-%d %H:%M:%S} UTC "
@@ -276,7 +274,7 @@ class SqlStore(SqlJobs, SqlStats, SqlDocuments):
     def lease(self, key: str) -> Lease | None:
         """Who holds a table."""
         rows = self._rows(select(LEASES).where(LEASES.c.key == key, LEASES.c.held))
-        return _lease(rows[0]._mapping) if rows else None
+        return lease_of(rows[0]._mapping) if rows else None
 
     # -- what keeps failing -----------------------------------------------------------------------
 
@@ -303,69 +301,3 @@ class SqlStore(SqlJobs, SqlStats, SqlDocuments):
         )
         with self._writing() as connection:
             return sum(connection.execute(one).rowcount for one in unwanted)
-
-
-# -- values ---------------------------------------------------------------------------------------
-
-
-def _attempts_document(attempts: Sequence[Attempt]) -> str | None:
-    return json.dumps([asdict(attempt) for attempt in attempts], default=_stamp) if attempts else None
-
-
-def _stamp(value: object) -> str:
-    assert isinstance(value, datetime)
-    return value.astimezone(UTC).isoformat()
-
-
-def _attempts(row: Mapping[Any, Any]) -> tuple[Attempt, ...]:
-    """All attempts of a run. Older versions recorded one at most, not in a list, and made by the owner."""
-    document = json.loads(row["attempt"]) if row["attempt"] else []
-    if isinstance(document, list):
-        return tuple(map(_attempt, document))
-    ended = row["status"] == Status.UNKNOWN.value
-    return (replace(_attempt(document), maker=owner_of(row["owner"]), ended=ended),)
-
-
-def _attempt(document: Mapping[str, Any]) -> Attempt:
-    values = dict(document)
-    for name in ("started_at", "until"):
-        if values.get(name):
-            values[name] = datetime.fromisoformat(values[name])
-    if values.get("maker"):
-        values["maker"] = known(Owner, values["maker"])
-    attempt: Attempt = known(Attempt, values)
-    return attempt
-
-
-def _all_landed(document: str) -> tuple[CommittedBatch, ...]:
-    return tuple(known(CommittedBatch, batch) for batch in json.loads(document))
-
-
-def _lease(row: Mapping[Any, Any]) -> Lease:
-    owner = owner_of(row["owner"])
-    assert owner is not None
-    return Lease(**{**{name: row[name] for name in Lease.__slots__}, "owner": owner})
-
-
-def _outcome(row: Mapping[Any, Any]) -> Outcome | None:
-    """The outcome of a run; `None` if there is none, or if it is of a later version that this one cannot read."""
-    if not row.get("outcome"):
-        return None
-    try:
-        return Outcome.from_json(row["outcome"])
-    except ValueError:
-        _log.warning("the outcome of run %s cannot be read: a later version may have written it", row["run_id"])
-        return None
-
-
-def _record(row: Mapping[Any, Any]) -> RunRecord:
-    return RunRecord(
-        **{name: row[name] for name in (*_SAME, "finished_at", "swept_at")},
-        table=row["table_name"],
-        status=Status(row["status"]),
-        outcome=_outcome(row),
-        owner=owner_of(row["owner"]),
-        attempts=_attempts(row),
-        landed=_all_landed(row["landed"]),
-        cancel_asked=bool(row["cancel_asked"]),
-    )

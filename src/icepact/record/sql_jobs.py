@@ -9,14 +9,13 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, literal, select, update
 
-from icepact.model.documents import from_json, to_json
+from icepact.model.documents import to_json
 from icepact.model.errors import Conflict, JobLost
 from icepact.model.job import (
     JOB_TRANSITIONS,
     Job,
     JobClaim,
     JobProgress,
-    JobRequest,
     JobStatus,
     Operation,
     Queue,
@@ -26,15 +25,9 @@ from icepact.model.job import (
 )
 from icepact.model.run import Owner
 from icepact.record.database import Database, insert_if_absent
-from icepact.record.documents import owner_document, owner_of
+from icepact.record.documents import job_columns, job_of, owner_document, owner_of
 from icepact.record.tables import JOBS, TURNS, UtcTimestamp
 
-_SAME = (
-    *("job_id", "catalog", "tenant", "priority", "submitted_at", "due_at", "deadline", "most_failures", "attempts"),
-    *("failures", "started_at", "finished_at", "token", "expires_at", "run_id", "error", "error_type"),
-    *("idempotency_key", "fingerprint"),
-)
-"""Fields of a job that are columns as they are."""
 _LEAN_COLUMNS = [column for column in JOBS.c if column.name not in ("plan", "result")]
 _RUNNING, _QUEUED = JobStatus.RUNNING.value, JobStatus.QUEUED.value
 
@@ -56,9 +49,9 @@ class SqlJobs(Database):
                         raise Conflict(
                             f"the idempotency key stands for job {known.job_id}, which was asked to do something else"
                         )
-                    return _job(known._mapping)
+                    return job_of(known._mapping)
             insert_if_absent(connection, TURNS, {"catalog": job.catalog, "tenant": job.tenant, "taken_at": None})
-            connection.execute(insert(JOBS).values(**_columns(job), plan=zlib.compress(plan, 1) if plan else None))
+            connection.execute(insert(JOBS).values(**job_columns(job), plan=zlib.compress(plan, 1) if plan else None))
         return job
 
     def take_job(
@@ -89,7 +82,7 @@ class SqlJobs(Database):
             )
             if changed.rowcount != 1:
                 return None  # cancelled meanwhile
-            job = _job(connection.execute(select(*_LEAN_COLUMNS).where(mine)).one()._mapping)
+            job = job_of(connection.execute(select(*_LEAN_COLUMNS).where(mine)).one()._mapping)
             turn = (TURNS.c.catalog == catalog) & (TURNS.c.tenant == job.tenant)
             connection.execute(update(TURNS).where(turn).values(taken_at=now))
         return job
@@ -106,7 +99,7 @@ class SqlJobs(Database):
         with self._writing() as connection:
             if connection.execute(update(JOBS).where(_held(claim)).values(values)).rowcount != 1:
                 return None
-            return _job(connection.execute(select(*_LEAN_COLUMNS).where(_held(claim))).one()._mapping)
+            return job_of(connection.execute(select(*_LEAN_COLUMNS).where(_held(claim))).one()._mapping)
 
     def end_job(
         self,
@@ -167,7 +160,7 @@ class SqlJobs(Database):
     def job(self, job_id: str) -> Job | None:
         """One job, with its result."""
         rows = self._rows(select(*_LEAN_COLUMNS, JOBS.c.result).where(JOBS.c.job_id == job_id))
-        return _job(rows[0]._mapping) if rows else None
+        return job_of(rows[0]._mapping) if rows else None
 
     def job_plan(self, job_id: str) -> bytes:
         """The saved plan that a job applies."""
@@ -199,20 +192,32 @@ class SqlJobs(Database):
             wanted = wanted.where(JOBS.c.status.in_([status.value for status in statuses]))
         if before is not None:
             wanted = wanted.where(JOBS.c.job_id < before)
-        return [_job(row._mapping) for row in self._rows(wanted.order_by(JOBS.c.job_id.desc()).limit(limit))]
+        return [job_of(row._mapping) for row in self._rows(wanted.order_by(JOBS.c.job_id.desc()).limit(limit))]
 
     def queue_sizes(self, catalog: str) -> Sequence[QueueSize]:
         """How many jobs of each tenant wait and run."""
+        kind = (JOBS.c.tenant, JOBS.c.status, JOBS.c.operation)
         wanted = (
-            select(JOBS.c.tenant, JOBS.c.status, func.count().label("jobs"))
+            select(*kind, func.count().label("jobs"), func.min(JOBS.c.due_at).label("first_due_at"))
             .where(JOBS.c.catalog == catalog, JOBS.c.status.in_([_QUEUED, _RUNNING]))
-            .group_by(JOBS.c.tenant, JOBS.c.status)
+            .group_by(*kind)
         )
-        found = {(row.tenant, row.status): int(row.jobs) for row in self._rows(wanted)}
-        return [
-            QueueSize(tenant=name, queued=found.get((name, _QUEUED), 0), running=found.get((name, _RUNNING), 0))
-            for name in sorted({tenant for tenant, _ in found})
-        ]
+        rows = self._rows(wanted)
+
+        def size(tenant: str) -> QueueSize:
+            queued, running = (
+                [row for row in rows if (row.tenant, row.status) == (tenant, status)] for status in (_QUEUED, _RUNNING)
+            )
+            return QueueSize(
+                tenant=tenant,
+                queued=sum(row.jobs for row in queued),
+                running=sum(row.jobs for row in running),
+                queued_compactions=sum(row.jobs for row in queued if Operation(row.operation).may_compact),
+                running_compactions=sum(row.jobs for row in running if Operation(row.operation).may_compact),
+                first_due_at=min((row.first_due_at for row in queued), default=None),
+            )
+
+        return [size(tenant) for tenant in sorted({row.tenant for row in rows})]
 
     def ask_to_cancel_job(self, job_id: str) -> Job | None:
         """Cancel a job that waits, or ask whoever holds it to stop."""
@@ -318,32 +323,4 @@ def _left(to: JobStatus, failed: bool) -> dict[str, Any]:
 
 def _locked(connection: Connection, job_id: str) -> Job | None:
     row = connection.execute(select(*_LEAN_COLUMNS).where(JOBS.c.job_id == job_id).with_for_update()).one_or_none()
-    return None if row is None else _job(row._mapping)
-
-
-def _columns(job: Job) -> dict[str, Any]:
-    return {
-        **{name: getattr(job, name) for name in _SAME},
-        "table_name": job.request.table,
-        "holds_table": job.request.holds_table,
-        "operation": job.request.operation.value,
-        "request": to_json(job.request).decode(),
-        "status": job.status.value,
-        "worker": owner_document(job.worker),
-        "cancel_asked": job.cancel_asked,
-        "progress": to_json(job.progress).decode(),
-        "result": None if job.result is None else json.dumps(job.result),
-    }
-
-
-def _job(row: Mapping[Any, Any]) -> Job:
-    result = row.get("result")
-    return Job(
-        **{name: row[name] for name in _SAME},
-        request=from_json(JobRequest, row["request"]),
-        status=JobStatus(row["status"]),
-        worker=owner_of(row["worker"]),
-        cancel_asked=bool(row["cancel_asked"]),
-        progress=from_json(JobProgress, row["progress"]),
-        result=None if result is None else json.loads(result),
-    )
+    return None if row is None else job_of(row._mapping)

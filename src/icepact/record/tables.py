@@ -158,6 +158,7 @@ JOBS = Table(
     Column("idempotency_key", Text),
     Column("fingerprint", Text, nullable=False),
     Column("plan", LargeBinary),
+    Column("trace", Text),
     Index("jobs_by_status", "catalog", "status", "due_at"),
     Index("jobs_by_table", "catalog", "table_name", "operation", "job_id"),
     Index("jobs_by_key", "catalog", "tenant", "idempotency_key", unique=True),

@@ -3,8 +3,19 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from icepact.model.errors import BadInput, Cancelled, CommitUnknown, PermanentError, TableBusy, Unfinished
-from icepact.model.job import Job, JobStatus, Operation, Queue
+from icepact.model.errors import (
+    BadInput,
+    Cancelled,
+    CommitUnknown,
+    PermanentError,
+    QuotaUsed,
+    RunLost,
+    StoreUnusable,
+    TableBusy,
+    TablePaused,
+    Unfinished,
+)
+from icepact.model.job import Job, JobStatus, Operation, Queue, TenantLimit, WaitingJob
 from icepact.model.status import Status
 
 _FIRST_WAIT = timedelta(seconds=5)
@@ -12,6 +23,10 @@ _LONGEST_WAIT = timedelta(minutes=10)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _BUSY = 4
 """A table that is busy is asked for again no later than after so many failures."""
+_OF_OTHERS = (TableBusy, TablePaused, QuotaUsed, RunLost, StoreUnusable)
+"""What keeps a job from being done and is no fault of its own."""
+_MAY_PASS = (Cancelled, *_OF_OTHERS)
+"""Errors that are refusals, and after which the same request may be carried out all the same."""
 _OF_PEOPLE = 10
 """Priority of what only reads: somebody waits for the answer, and it does not take long."""
 
@@ -20,11 +35,17 @@ def next_job(queue: Queue) -> str | None:
     """The id of the job that is to be taken next; `None` if there is none that can be.
 
     The tenant with the fewest running jobs has its turn, and of those the one that has waited longest for one. Of its
-    jobs those with the highest priority come first, and then the oldest. A job whose table is held waits, and lets
-    others by.
+    jobs those with the highest priority come first, and then the oldest. A job whose table is held waits, and so does
+    one whose tenant has as much as it may have; they let others by.
     """
-    ready = [job for job in queue.waiting if job.table is None or job.table not in queue.held_tables]
     turns = {turn.tenant: (turn.running, turn.taken_at or _LONG_AGO) for turn in queue.turns}
+    limits = {limit.tenant: limit for limit in queue.limits}
+    ready = [
+        job
+        for job in queue.waiting
+        if (job.table is None or job.table not in queue.held_tables)
+        and _is_free(job, limits.get(job.tenant), turns.get(job.tenant, (0, _LONG_AGO))[0])
+    ]
     first = min(
         ready,
         key=lambda job: (
@@ -37,6 +58,15 @@ def next_job(queue: Queue) -> str | None:
         default=None,
     )
     return None if first is None else first.job_id
+
+
+def _is_free(job: WaitingJob, limit: TenantLimit | None, running: int) -> bool:
+    """Whether the tenant of a job, which has so many running, may have it done now."""
+    if limit is None:
+        return True
+    if limit.jobs_at_once is not None and running >= limit.jobs_at_once:
+        return False
+    return job.table is None or not limit.used_up
 
 
 def usual_priority(operation: Operation) -> int:
@@ -68,15 +98,18 @@ class JobEnd:
 
 
 def after_error(job: Job, error: BaseException, message: str, *, now: datetime, dice: float) -> JobEnd:
-    """What becomes of a job whose operation raised an error, told in one line. That somebody else works on the table is
-    no failure: the job waits for its turn."""
+    """What becomes of a job whose operation raised an error, told in one line. That somebody else works on the table,
+    that it is paused, that its tenant has spent what it may, or that the record store is away, is no failure: the job
+    waits for its turn."""
     kind = type(error).__name__
     if isinstance(error, Cancelled) and job.cancel_asked:
         return JobEnd(status=JobStatus.CANCELLED, error=message, error_type=kind)
-    if isinstance(error, BadInput | PermanentError) and not isinstance(error, Cancelled):
+    if isinstance(error, BadInput | PermanentError) and not isinstance(error, _MAY_PASS):
         return JobEnd(status=JobStatus.FAILED, error=message, error_type=kind, failed=True)
-    if isinstance(error, TableBusy) and not job.cancel_asked:
-        due_at = now + wait_after(min(job.attempts, _BUSY), dice)
+    if isinstance(error, _OF_OTHERS) and not job.cancel_asked:
+        due_at = now + wait_after(min(job.attempts, _BUSY if isinstance(error, TableBusy) else job.attempts), dice)
+        if job.deadline is not None and due_at >= job.deadline:
+            return JobEnd(status=JobStatus.FAILED, error=message, error_type=kind)
         return JobEnd(status=JobStatus.QUEUED, error=message, error_type=kind, due_at=due_at, begin_anew=False)
     left_open = isinstance(error, CommitUnknown | Unfinished)
     return replace(_tried_again(job, message, kind, now, dice), begin_anew=not left_open)

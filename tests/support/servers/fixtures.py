@@ -12,11 +12,15 @@ import pytest
 
 from tests.support.servers.cluster import SparkCluster
 from tests.support.servers.cluster import spark_cluster as start_spark_cluster
+from tests.support.servers.etcd import EtcdServer
+from tests.support.servers.etcd import etcd_server as start_etcd
 from tests.support.servers.postgres import Postgres
 from tests.support.servers.postgres import postgres as start_postgres
 from tests.support.servers.process import running_logs, tail
 from tests.support.servers.proxy import Handing, VendingCatalog
 from tests.support.servers.proxy import vending_catalog as start_vending_catalog
+from tests.support.servers.redis import RedisServer
+from tests.support.servers.redis import redis_server as start_redis
 from tests.support.servers.rest import RestCatalog
 from tests.support.servers.rest import rest_catalog as start_rest_catalog
 from tests.support.servers.s3 import S3Server
@@ -56,6 +60,20 @@ def vending_catalog(request: pytest.FixtureRequest, rest_catalog: RestCatalog) -
 def postgres(servers_folder: Path) -> Iterator[Postgres]:
     """PostgreSQL."""
     with start_postgres(servers_folder) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_server(servers_folder: Path) -> Iterator[RedisServer]:
+    """Redis."""
+    with start_redis(servers_folder) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def etcd_server(servers_folder: Path) -> Iterator[EtcdServer]:
+    """etcd."""
+    with start_etcd(servers_folder) as server:
         yield server
 
 

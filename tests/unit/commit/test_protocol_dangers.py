@@ -16,7 +16,7 @@ from icepact.iceberg.table.table import HeadView
 from icepact.maintain import cleanup, rebase, rounds, runs
 from icepact.model.run import Claim, Owner, RunRecord
 from icepact.model.status import Status
-from icepact.record.sql import SqlStore
+from icepact.record.kv.store import KvStore
 from tests.support import model_table
 from tests.support.model_iceberg import DAYS, Violation
 from tests.support.protocol_search import search
@@ -446,14 +446,14 @@ def hasty_clean_up(patch: pytest.MonkeyPatch) -> None:
 
 def taken_as_it_is(patch: pytest.MonkeyPatch) -> None:
     """A run is taken whatever became of it since it was looked at."""
-    take = SqlStore.take
+    take = KvStore.take
 
-    def anyway(self: SqlStore, record: RunRecord, owner: Owner, *, to: Status) -> Claim:
+    def anyway(self: KvStore, record: RunRecord, owner: Owner, *, to: Status) -> Claim:
         now = self.run(record.run_id)
         assert now is not None
         return take(self, now, owner, to=to)
 
-    patch.setattr(SqlStore, "take", anyway)
+    patch.setattr(KvStore, "take", anyway)
 
 
 def cleaned_up_by_iceberg(patch: pytest.MonkeyPatch) -> None:

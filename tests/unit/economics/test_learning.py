@@ -15,7 +15,7 @@ from icepact.economics.lessons import GainHorizon, Lessons, WriteRate
 from icepact.maintain.inspect import lessons_of
 from icepact.model.effort import Effort
 from icepact.model.outcome import GroupOutcome, Outcome
-from icepact.record.sql import SqlStore
+from icepact.record.kv.store import KvStore
 from tests.support.records import NOON, run_outcome, run_record
 
 LATER = NOON + timedelta(days=30)
@@ -197,7 +197,7 @@ def test_lessons_do_not_depend_on_the_order_and_are_never_absurd(
 
 def test_lessons_come_from_the_store_and_can_be_forgotten() -> None:
     clock = [LATER]
-    store = SqlStore.in_memory(clock=lambda: clock[0])
+    store = KvStore.in_memory(clock=lambda: clock[0])
     for n in range(6):
         outcome = run_outcome(f"r{n}", groups=(group(output_files=10),))
         store.finish(store.begin(run_record(f"r{n}", started_at=NOON + timedelta(hours=n))), outcome)

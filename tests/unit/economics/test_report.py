@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from icepact.economics.overhead import learned_overhead
-from icepact.economics.report import Amounts, costs_of
+from icepact.economics.report import costs_of
 from icepact.economics.speeds import Rates, Workload, measurements
 from icepact.entrypoints.cli import main as cli
 from icepact.entrypoints.library import Compactor
@@ -22,6 +22,7 @@ from icepact.maintain.inspect import learned_rates
 from icepact.maintain.outcomes import outcome_of
 from icepact.maintain.rounds import Run
 from icepact.model.cost import Cost
+from icepact.model.costs import Amounts
 from icepact.model.effort import NO_ESTIMATE, Effort, Estimate
 from icepact.model.methods import Method
 from icepact.model.outcome import GroupOutcome, Outcome, StepCost
@@ -31,6 +32,7 @@ from icepact.model.rewrite import Written, WrittenFile
 from icepact.model.run import Claim, CommittedBatch
 from icepact.model.status import Status
 from icepact.plan.methods import cost_of
+from icepact.record.kv.store import KvStore
 from icepact.record.sql import SqlStore
 from tests.support.machines import Machine, history
 from tests.support.planning import make_plan
@@ -207,7 +209,7 @@ def test_a_plan_and_checkpoints_of_an_earlier_version_are_still_understood() -> 
 
 def test_a_plan_learns_from_its_table_first_and_from_the_catalog() -> None:
     """From runs that had something to do, each once, newest first."""
-    store = SqlStore.in_memory()
+    store = KvStore.in_memory()
     group: dict[str, Any] = {
         "method": "assemble",
         "effort": Effort(seconds=100.0),

@@ -106,7 +106,7 @@ def test_health_and_policies_are_wrapped_not_cut_off(shown: Shown) -> None:
     assert "..." not in text
     fits("\n".join(shown(lambda renderer: renderer.plan(plan)).splitlines()[10:]))
     settled = Policies().resolve(Options(max_cost_per_hour=10), {}, "prod", ("db", "events"))
-    lines = fits(shown(lambda renderer: renderer.table_policy("db.events", settled, "EUR")))
+    lines = fits(shown(lambda renderer: renderer.table_policy("db.events", settled.to_dict(), "EUR")))
     assert ["max_cost_per_hour", "10.00", "EUR", "request"] in lines
     assert ["closed_after", "1d", "default"] in lines
     assert ["priority_weights", "0.3,0.3,0.2,0.2", "default"] in lines

@@ -9,8 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from icepact.housekeeping.date_patterns import EPOCH, MICROSECOND, micros_of, parse_pattern
-from icepact.housekeeping.event_time import EventTime, event_time, latest_moment, parse_zone
+from icepact.housekeeping.event_time import EventTime, event_time, latest_moment
 from icepact.model.errors import BadInput
+from icepact.policy.windows import parse_zone
 
 DAY = 86_400_000_000
 PATTERNS = ["yyyy", "yyyyMM", "yyyy-MM-dd", "yyyyMMddHH", "yyyy-MM-dd'T'HH:mm:ss", "yyyy/MM/dd HH:mm:ss.SSS"]

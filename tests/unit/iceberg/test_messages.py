@@ -2,9 +2,10 @@
 
 import pytest
 
-from icepact.iceberg.java.bridge import error_line, masked
+from icepact.iceberg.java.bridge import error_line
 from icepact.model.files import PartitionSpec, SpecField
 from icepact.model.formatting import plural
+from icepact.model.masking import masked
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from icepact.model.files import DeleteKind, signature
 from icepact.model.run import Attempt, Failure, Owner
 from icepact.model.status import TRANSITIONS, Status
 from icepact.policy.units import parse_duration
+from icepact.record.kv.store import KvStore
 from icepact.record.liveness import dead, resumable_run
 from icepact.record.process import has_ended, is_gone, this_process
-from icepact.record.sql import SqlStore
 from icepact.record.watch import Watch
 from tests.support.records import NOON, run_record
 from tests.support.states import data_file, delete_file
@@ -171,7 +171,7 @@ def test_processes_of_another_container_are_not_judged() -> None:
 
 def test_an_unexpired_lease_is_enough_to_live() -> None:
     """A machine with the same name was started since, or is another one."""
-    store = SqlStore.in_memory(clock=lambda: NOON)
+    store = KvStore.in_memory(clock=lambda: NOON)
     record = run_record("r1", uuid="t", owner=replace(US, boot="another one"))
     store.begin(record)
     assert record.owner is not None
@@ -185,7 +185,7 @@ def test_an_unexpired_lease_is_enough_to_live() -> None:
 
 
 def test_a_dead_run_that_was_cancelled_is_not_carried_on_with() -> None:
-    store = SqlStore.in_memory(clock=lambda: NOON)
+    store = KvStore.in_memory(clock=lambda: NOON)
     for number, name in enumerate(("r1", "r2")):
         begun = run_record(name, uuid="t", owner=replace(US, pid=NOBODYS), started_at=NOON + timedelta(hours=number))
         store.begin(begun, b"a plan")
@@ -252,7 +252,7 @@ def test_a_table_whose_commits_are_tried_for_longer_is_waited_for(told: str, min
 
 def test_a_watch_renews_and_gives_back() -> None:
     moment = [NOON]
-    store = SqlStore.in_memory(clock=lambda: moment[0])
+    store = KvStore.in_memory(clock=lambda: moment[0])
     lease = store.acquire("t", "r1", US, seconds=60)
     with Watch(store, lease, seconds=60) as watch:
         moment[0] += timedelta(seconds=50)
@@ -265,7 +265,7 @@ def test_a_watch_renews_and_gives_back() -> None:
 
 
 def test_a_watch_hears_that_the_run_was_cancelled() -> None:
-    store = SqlStore.in_memory()
+    store = KvStore.in_memory()
     store.begin(run_record("r1"))
     with Watch(store, store.acquire("t", "r1", US, seconds=60)) as watch:
         watch.check()
@@ -278,7 +278,7 @@ def test_a_watch_hears_that_the_run_was_cancelled() -> None:
 def test_a_watch_hears_that_the_table_was_lost() -> None:
     """A paused holder wakes up: somebody else has the table by now."""
     moment = [NOON]
-    store = SqlStore.in_memory(clock=lambda: moment[0])
+    store = KvStore.in_memory(clock=lambda: moment[0])
     lease = store.acquire("t", "r1", US, seconds=60)
     moment[0] += timedelta(seconds=61)
     with Watch(store, lease, seconds=60) as watch:
@@ -292,11 +292,11 @@ def test_a_watch_hears_that_the_table_was_lost() -> None:
 
 
 def test_a_store_that_is_away_for_a_while_stops_nobody() -> None:
-    class Away(SqlStore):
+    class Away(KvStore):
         def renew(self, *args: object, **kwargs: object) -> None:
             raise BadInput("the run history cannot be used")
 
-    store = Away("sqlite://")
+    store = Away.in_memory()
     with Watch(store, store.acquire("t", "r1", US, seconds=60)) as watch:
         watch.look()
         watch.check()

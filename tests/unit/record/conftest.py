@@ -5,7 +5,12 @@ from pathlib import Path
 import pytest
 
 from icepact.record.store import RecordStore
-from tests.support.servers.fixtures import postgres, servers_folder  # noqa: F401
+from tests.support.servers.fixtures import (  # noqa: F401
+    etcd_server,
+    postgres,
+    redis_server,
+    servers_folder,
+)
 from tests.support.stores import STORES, Clock, made
 
 

@@ -19,7 +19,7 @@ from icepact.record.tables import JOBS
 from icepact.schedule.queue import next_job
 from tests.support.jobs import THEM, US, job_request, make_job
 from tests.support.records import NOON
-from tests.support.stores import Clock, made
+from tests.support.stores import SHARED, Clock, made
 
 
 def take(store: RecordStore, worker: object = US, catalog: str = "local") -> Job | None:
@@ -114,7 +114,11 @@ def test_one_job_holds_a_table_and_readers_come_by(store: RecordStore) -> None:
     assert taken(store).job_id == "j2"
 
 
-def test_the_database_itself_refuses_a_second_job_on_a_table(store: RecordStore) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_the_database_itself_refuses_a_second_job_on_a_table(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock, kind: str
+) -> None:
+    store = made(kind, request, tmp_path, clock)
     assert isinstance(store, SqlStore)
     for job_id in ("j1", "j2"):
         store.submit_job(make_job(job_id))
@@ -150,7 +154,7 @@ def test_a_choice_that_somebody_else_made_is_no_job(store: RecordStore) -> None:
 
 
 def test_of_many_workers_each_gets_another_job(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> None:
-    for kind in ("sqlite", "postgres"):
+    for kind in SHARED:
         store = made(kind, request, tmp_path / kind, clock)
         for n in range(12):
             store.submit_job(make_job(f"j{n:02}", job_request(table=f"db.t{n % 6}"), tenant=f"t{n % 3}"))
@@ -169,6 +173,29 @@ def test_of_many_workers_each_gets_another_job(request: pytest.FixtureRequest, t
         with ThreadPoolExecutor(4) as pool:
             done = [job_id for some in pool.map(work, range(4)) for job_id in some]
         assert sorted(done) == [f"j{n:02}" for n in range(12)]
+
+
+def test_the_queue_tells_of_compactions_and_of_the_job_that_waits_longest(store: RecordStore, clock: Clock) -> None:
+    operations = [Operation.COMPACT, Operation.EXPIRE, Operation.MAINTAIN, Operation.HEALTH]
+    for n, operation in enumerate(operations):
+        given = {"due_at": NOON + timedelta(seconds=10 * n), "tenant": "red"}
+        store.submit_job(make_job(f"j{n}", job_request(operation, table=f"db.t{n}"), **given))
+    store.submit_job(make_job("j9", job_request(table="db.t9"), tenant="blue", due_at=NOON + timedelta(hours=1)))
+    assert taken(store).job_id == "j0"
+    blue, red = store.queue_sizes("local")
+    assert (blue.tenant, blue.queued_compactions, blue.first_due_at) == ("blue", 1, NOON + timedelta(hours=1))
+    assert (red.queued, red.running, red.queued_compactions, red.running_compactions) == (3, 1, 1, 1)
+    assert red.first_due_at == NOON + timedelta(seconds=10)
+
+
+def test_a_job_remembers_which_trace_it_is_part_of(store: RecordStore) -> None:
+    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    store.submit_job(make_job("j1", trace=trace))
+    job = taken(store)
+    assert job.trace == trace
+    store.return_job(job.claim, due_at=NOON)
+    assert now(store, "j1").trace == trace
+    assert "trace" not in job.to_dict()
 
 
 # -- holding, and losing --------------------------------------------------------------------------
@@ -345,7 +372,7 @@ def test_a_request_that_is_repeated_is_the_same_job(store: RecordStore) -> None:
 def test_of_many_requests_with_one_key_one_is_a_job(
     request: pytest.FixtureRequest, tmp_path: Path, clock: Clock
 ) -> None:
-    for kind in ("sqlite", "postgres"):
+    for kind in SHARED:
         store = made(kind, request, tmp_path / kind, clock)
 
         def submit(number: int, store: RecordStore = store) -> str:

@@ -18,15 +18,16 @@ from alembic.script import ScriptDirectory
 from icepact.model.errors import BadInput, RunLost, TableBusy
 from icepact.model.run import Attempt, Checkpoint, CommittedBatch, Failure, Owner, RunRecord
 from icepact.model.status import TRANSITIONS, Status
-from icepact.record import database
+from icepact.record import clock as clocks
 from icepact.record.database import SCHEMA_VERSION
+from icepact.record.kv.store import KvStore
 from icepact.record.migrate import scripts, upgrade
+from icepact.record.open import open_store
 from icepact.record.sql import SqlStore
 from icepact.record.store import RecordStore
 from icepact.record.tables import METADATA
 from tests.support.records import NOON, run_outcome, run_record
-from tests.support.servers.postgres import Postgres, fresh_database
-from tests.support.stores import Clock, made
+from tests.support.stores import SHARED, Clock, address_of, made
 
 
 def ids(store: RecordStore, **asked: Any) -> list[str]:
@@ -244,7 +245,7 @@ def test_an_unknown_commit_stays_known(store: RecordStore) -> None:
 
 @pytest.mark.parametrize(("origin", "to"), [(a, b) for a in TRANSITIONS for b in Status])
 def test_a_run_goes_only_where_it_can(request: pytest.FixtureRequest, clock: Clock, origin: Status, to: Status) -> None:
-    store = SqlStore.in_memory(clock=clock)
+    store = KvStore.in_memory(clock=clock)
     claim = store.begin(run_record("r1", status=origin))
     if to in TRANSITIONS[origin]:
         store.move(claim, to)
@@ -302,7 +303,7 @@ def test_a_run_with_another_attempt_is_not_taken(store: RecordStore) -> None:
 
 
 def test_of_many_takers_one_wins(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> None:
-    for kind in ("sqlite", "postgres"):
+    for kind in SHARED:
         store = made(kind, request, tmp_path / kind, clock)
         store.begin(run_record("r1"))
         record = store.run("r1")
@@ -418,7 +419,7 @@ def test_a_lease_that_is_known_to_be_dead_is_not_waited_for(store: RecordStore) 
 
 
 def test_of_many_who_want_a_table_one_gets_it(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> None:
-    for kind in ("sqlite", "postgres"):
+    for kind in SHARED:
         store = made(kind, request, tmp_path / kind, clock)
 
         def acquire(number: int, store: RecordStore = store) -> bool:
@@ -641,10 +642,11 @@ def test_clocks_say_when_places_were_last_compacted(store: RecordStore) -> None:
     assert store.last_compacted("t", "audit") == {"day=d1": {"minor": NOON}}
 
 
-def test_a_database_server_tells_the_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["postgres", "redis", "etcd"])
+def test_a_server_tells_the_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Whoever has a clock that is hours off neither keeps a lease for ever nor loses it at once."""
-    server: Postgres = request.getfixturevalue("postgres")
-    right, wrong = (SqlStore(url) for url in [fresh_database(server)] * 2)
+    address = address_of(kind, request)
+    right, wrong = (open_store(address) for _ in range(2))
     request.addfinalizer(right.close)
     request.addfinalizer(wrong.close)
     lease = right.acquire("table", "run", Owner(host="here", pid=1, born=1), seconds=3600)
@@ -655,8 +657,8 @@ def test_a_database_server_tells_the_time(request: pytest.FixtureRequest, monkey
             return datetime.now(UTC) + timedelta(hours=5)
 
     with monkeypatch.context() as patched:
-        patched.setattr(database, "datetime", Ahead)
-        assert abs(wrong.now() - datetime.now(UTC)) < timedelta(hours=1)
+        patched.setattr(clocks, "datetime", Ahead)
+        assert abs(wrong.now() - datetime.now(UTC)) < timedelta(seconds=2)
         with pytest.raises(TableBusy):
             wrong.acquire("table", "another", Owner(host="there", pid=2, born=2), seconds=3600)
     assert right.lease("table") == lease

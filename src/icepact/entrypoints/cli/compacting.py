@@ -7,6 +7,7 @@ from types import TracebackType
 
 from icepact.entrypoints.cli.asking import ask
 from icepact.entrypoints.cli.render import BarProgress, Renderer, shown_option
+from icepact.model.job import JobProgress
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
 from icepact.model.progress import UnitDone
@@ -18,7 +19,8 @@ class Compacting:
     def __init__(self, renderer: Renderer, table: str, *, yes: bool) -> None:
         self._renderer = renderer
         self._table = table
-        self._asks = renderer.interactive and not yes
+        self.asks = renderer.interactive and not yes
+        """Whether the plan is shown before anything is done."""
         self._shown = ExitStack()
         self._bar: BarProgress | None = None
 
@@ -41,7 +43,7 @@ class Compacting:
         self._shown.close()
         if plan.policy.off is not None:
             self._renderer.note(plan.policy.off)
-        if plan.steps and self._asks:
+        if plan.steps and self.asks:
             self._renderer.plan(plan)
             ask()
         self._bar = self._shown.enter_context(self._renderer.progress(plan))
@@ -66,6 +68,14 @@ class Compacting:
         """Move the bar; a run that is carried on with has none."""
         if self._bar is not None:
             self._bar.advance(done)
+
+    def follow(self, progress: JobProgress) -> None:
+        """Show how far a job elsewhere is; if its plan was not seen here, by the units that it says."""
+        if self._bar is None and progress.planned_units:
+            self._shown.close()
+            self._bar = self._shown.enter_context(self._renderer.following(progress.planned_units))
+        if self._bar is not None:
+            self._bar.follow(progress)
 
     def step(self, name: str) -> None:
         """Tell the bar."""

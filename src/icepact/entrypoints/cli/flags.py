@@ -53,6 +53,7 @@ _GLOBAL_WITH_VALUE = (
     "--namespace",
     "--config",
     "--policy",
+    "--server",
 )
 _GLOBAL_SWITCHES = ("--json", "--verbose", "-v", "--version")
 GLOBAL_FLAGS = tuple(flag for flag in (*_GLOBAL_WITH_VALUE, *_GLOBAL_SWITCHES) if flag.startswith("--"))
@@ -173,6 +174,12 @@ _WITH_VALUE = {
     "--max-delay",
     "--max-age",
     "--housekeeping",
+    "--host",
+    "--port",
+    "--workers",
+    "--metrics-port",
+    *("--tables", "--in-catalog", "--jobs-at-once", "--bytes-per-hour", "--money-per-hour", "--description"),
+    *("--tenant", "--role", "--name", "--expires", "--overlap", "--after", "--days"),
     *(_spelled(name) for name in PLANNING if name not in _SWITCHES),
 }
 
@@ -198,7 +205,8 @@ def hoist(arguments: Sequence[str]) -> list[str]:
         if word == "--":
             rest += [word, *words]
             break
-        takes_value = word in _GLOBAL_WITH_VALUE or word in _WITH_VALUE
+        switch = (rest[:1], word) == (["policy"], "--tables")  # which takes a value elsewhere
+        takes_value = not switch and (word in _GLOBAL_WITH_VALUE or word in _WITH_VALUE)
         is_global = word in _GLOBAL_SWITCHES or word.split("=", 1)[0] in _GLOBAL_WITH_VALUE
         if not word.startswith("-"):
             plain.append(len(rest))

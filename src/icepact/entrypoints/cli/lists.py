@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from rich.markup import escape
 
-from icepact.economics.report import Costs
 from icepact.entrypoints.cli.columns import Column
+from icepact.model.costs import Costs
 from icepact.model.fleet import Fleet, RankedTable, Visit, VisitStatus
 from icepact.model.formatting import format_money, format_seconds, format_size, plural
+from icepact.model.job import Job, JobProgress, JobStatus
 from icepact.model.run import RunRecord
 
 REASON = "why not"
@@ -129,3 +130,44 @@ def cost_columns(found: Sequence[Costs]) -> list[Column]:
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.0%}"
+
+
+def job_columns(jobs: Sequence[Job]) -> list[Column]:
+    """Jobs; what matters least has the highest rank."""
+    return [
+        Column("job", [job.job_id for job in jobs], left=True),
+        Column("operation", [str(job.request.operation) for job in jobs], left=True),
+        Column("table", [escape(job.request.table or "") for job in jobs], left=True, rank=1),
+        Column("status", [_job_status(job) for job in jobs], left=True),
+        Column("progress", [_units(job.progress) for job in jobs], rank=3),
+        Column("tenant", [escape(job.tenant) for job in jobs], rank=4, left=True),
+        Column("submitted", [f"{job.submitted_at:%Y-%m-%d %H:%M:%S}" for job in jobs], rank=2),
+        Column("error", [escape(job.error or "") for job in jobs], rank=5, left=True),
+    ]
+
+
+def job_lines(job: Job) -> list[str]:
+    """A job in words."""
+    table = f" of {job.request.table}" if job.request.table else ""
+    lines = [f"job {job.job_id}: {job.request.operation}{table}: {_job_status(job)}"]
+    lines.append(f"  submitted {job.submitted_at:%Y-%m-%d %H:%M:%S} UTC for {job.tenant}, priority {job.priority}")
+    if job.started_at is not None:
+        ended = f", ended {job.finished_at:%H:%M:%S}" if job.finished_at else ""
+        lines.append(f"  begun {job.started_at:%Y-%m-%d %H:%M:%S} UTC by {job.worker}{ended}")
+    if job.attempts > 1 or job.failures:
+        lines.append(f"  {plural(job.attempts, 'attempt')}, {plural(job.failures, 'failure')} of {job.most_failures}")
+    if job.progress.planned_units:
+        size = f"{format_size(job.progress.bytes)} of {format_size(job.progress.planned_bytes)}"
+        lines.append(f"  {_units(job.progress)} units, {size}; {job.progress.step}".removesuffix("; "))
+    if job.run_id is not None:
+        lines.append(f"  run {job.run_id}")
+    return [*lines, *([f"  {job.error}"] if job.error else [])]
+
+
+def _job_status(job: Job) -> str:
+    asked = job.cancel_asked and job.status is JobStatus.RUNNING
+    return f"{job.status}, to be cancelled" if asked else str(job.status)
+
+
+def _units(progress: JobProgress) -> str:
+    return f"{progress.units:,}/{progress.planned_units:,}" if progress.planned_units else ""

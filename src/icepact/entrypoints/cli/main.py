@@ -1,5 +1,6 @@
 """`icepact`: the commands."""
 
+import os
 import sys
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
@@ -12,11 +13,16 @@ from icepact.entrypoints.cli.flags import PLANNING, WithOptions, hoist, properti
 from icepact.entrypoints.cli.fleet import fleet_app
 from icepact.entrypoints.cli.groups import Commands, usage
 from icepact.entrypoints.cli.housekeeping import housekeeping_app
+from icepact.entrypoints.cli.jobs import jobs_app
 from icepact.entrypoints.cli.policy import policy_app
-from icepact.entrypoints.cli.session import Session, exit_with, one_table
+from icepact.entrypoints.cli.schedule import schedule_app
+from icepact.entrypoints.cli.service import service_app
+from icepact.entrypoints.cli.session import SERVER_VARIABLE, Session, exit_with, one_table
+from icepact.entrypoints.cli.store import store_app
+from icepact.entrypoints.cli.tenants import audit_app, keys_app, tenants_app
 from icepact.entrypoints.outputs import file_to_write, let_stdout_be_closed, write_file
 from icepact.maintain.interrupts import INTERRUPTED, begin, so_far, was_pressed
-from icepact.model.errors import BadInput, IcepactError
+from icepact.model.errors import BadInput, IcepactError, SetupMissing
 from icepact.model.formatting import plural
 
 if TYPE_CHECKING:
@@ -31,8 +37,15 @@ app = typer.Typer(
     epilog="Global options may stand before or after the command.",
 )
 app.add_typer(policy_app, name="policy")
+app.add_typer(jobs_app, name="jobs")
+app.add_typer(store_app, name="store")
 app.add_typer(fleet_app)
 app.add_typer(housekeeping_app)
+app.add_typer(service_app)
+app.add_typer(tenants_app, name="tenants")
+app.add_typer(keys_app, name="keys")
+app.add_typer(audit_app)
+app.add_typer(schedule_app)
 
 
 def _version(asked: bool) -> None:
@@ -59,6 +72,9 @@ def main(
     ] = None,
     config: Annotated[str | None, typer.Option(help="Configuration file; default icepact.yaml.")] = None,
     policy: Annotated[str | None, typer.Option(help="Policy file: wishes by table.")] = None,
+    server: Annotated[
+        str | None, typer.Option(metavar="URL", help="Ask a service instead; its key is in ICEPACT_API_KEY.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show Spark's own log.")] = False,
     version: Annotated[
@@ -80,7 +96,8 @@ def main(
         "policies": policy,
         "verbose": verbose,
     }
-    context.obj = Session(renderer=Renderer(as_json=as_json), settings=settings)
+    asked = server or os.environ.get(SERVER_VARIABLE) or None
+    context.obj = Session(renderer=Renderer(as_json=as_json), settings=settings, server=asked)
 
 
 Table = Annotated[str | None, typer.Argument(help="Table, as in Spark SQL: db.table.", show_default=False)]
@@ -155,7 +172,7 @@ def _show_learned(session: Session, table: str, given: Collection[str], *, reset
     """What strategy `auto` learned about a table; Spark is not started. No option of a plan may be `given`."""
     if given:
         raise BadInput(f"--learned takes no options of a plan: leave out --{min(given).replace('_', '-')}")
-    application = session.application(short=True)
+    application = session.local("plan --learned", short=True)
     if reset:
         application.forget_lessons(table)
         session.renderer.message(f"what was learned about {table} is forgotten")
@@ -245,11 +262,19 @@ def costs(
     context: typer.Context,
     table: Annotated[str | None, typer.Argument(help="Only this table.")] = None,
     limit: Annotated[int, typer.Option(help="Only the newest so many runs.")] = 100,
+    tenant: Annotated[str | None, typer.Option("--tenant", help="Only what was done for this tenant.")] = None,
+    days: Annotated[float, typer.Option("--days", help="With --tenant or --csv: runs of so many days.")] = 30.0,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, with the tenant of each line.")] = False,
 ) -> None:
     """Show what runs cost, next to what was predicted."""
     session: Session = context.obj
     if limit < 1:
         raise BadInput("--limit must be at least 1")
+    if tenant is not None or as_csv:
+        from icepact.entrypoints.cli.tenants import show_costs
+
+        show_costs(session, table, tenant=tenant, days=days, as_csv=as_csv)
+        return
     session.renderer.costs(session.application().costs(table, limit=limit))
 
 
@@ -268,7 +293,7 @@ def resume(context: typer.Context, run_id: Run) -> None:
     """Carry on with a run whose process died."""
     session: Session = context.obj
     with session.renderer.working(f"resuming run {run_id}"):
-        outcome = session.application().resume(run_id)
+        outcome = session.local("resume").resume(run_id)
     session.renderer.outcome(outcome)
     exit_with(outcome)
 
@@ -277,7 +302,7 @@ def resume(context: typer.Context, run_id: Run) -> None:
 def cancel(context: typer.Context, run_id: Run) -> None:
     """Ask a run to stop."""
     session: Session = context.obj
-    session.renderer.message(session.application().cancel(run_id))
+    session.renderer.message(session.local("cancel").cancel(run_id))
 
 
 @app.command(epilog=DELETES)
@@ -294,7 +319,7 @@ def cleanup(
 
     session: Session = context.obj
     timeout = parse_duration(task_timeout)
-    renderer, application = session.renderer, session.application()
+    renderer, application = session.renderer, session.local("cleanup")
     with renderer.working("looking for what dead runs left"):
         found = application.clean_up(table, delete=yes, task_timeout=timeout)
     if not yes and renderer.interactive and any(not entry.left_alone for entry in found):
@@ -315,7 +340,7 @@ def verify(
     session: Session = context.obj
     name, run = one_table(table, table_option), _run(run_id)
     with session.renderer.working(f"reading what run {run} replaced and wrote"):
-        found = session.application().verify(name, run)
+        found = session.local("verify").verify(name, run)
     session.renderer.verify(found)
     if any(checked.same is False for checked in found):
         raise typer.Exit(1)
@@ -337,7 +362,7 @@ def rollback(
     if not yes:
         ask(f"Take run {run} on {name} back?")
     with session.renderer.working(f"taking run {run} back"):
-        snapshot = session.application().roll_back(name, run)
+        snapshot = session.local("rollback").roll_back(name, run)
     session.renderer.message(f"{name} is back at snapshot {snapshot}")
 
 
@@ -347,7 +372,7 @@ def unblock(context: typer.Context, table: Table = None, table_option: TableOpti
     session: Session = context.obj
     name = one_table(table, table_option)
     with session.renderer.working(f"looking at {name}"):
-        count = session.application(short=True).unblock(name)
+        count = session.local("unblock", short=True).unblock(name)
     session.renderer.message(f"{plural(count, 'failure')} of {name} forgotten")
 
 
@@ -362,12 +387,23 @@ def tables(context: typer.Context) -> None:
 
 
 @app.command()
+def openapi(context: typer.Context) -> None:
+    """Print the OpenAPI document of the service, for Postman, Bruno and their like."""
+    try:
+        from icepact.entrypoints.api.application import openapi_document
+    except ImportError:
+        raise SetupMissing("the service needs more packages: pip install 'icepact[service]'") from None
+    session: Session = context.obj
+    session.renderer.document(openapi_document())
+
+
+@app.command()
 def demo(context: typer.Context) -> None:
     """Make a messy table, compact it, and show the difference."""
     from icepact.entrypoints.cli.demo import run_demo
 
     session: Session = context.obj
-    run_demo(session.application(), session.renderer)
+    run_demo(session.local("demo"), session.renderer)
 
 
 @app.command()

@@ -33,7 +33,7 @@ def check(
     policies = read_policies(path)
     if tables:
         with session.renderer.working("listing tables"):
-            idle = session.application(short=True, policies=path).unmatched()
+            idle = session.local("policy check --tables", short=True, policies=path).unmatched()
     else:
         idle = ()
     session.renderer.policies(policies, idle)
@@ -53,4 +53,4 @@ def show(
     with session.renderer.working(f"looking at {table}"):
         application = session.application(short=True)
         answer = application.policy(table, Options())
-    session.renderer.table_policy(table, answer, application.prices.currency)
+    session.renderer.table_policy(table, answer.to_dict(), application.prices.currency)

@@ -15,7 +15,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 
 from icepact.economics.lessons import Lessons
-from icepact.economics.report import Costs
 from icepact.entrypoints.cli.bars import BLOCKS, LETTERS, partition_bars, size_bars
 from icepact.entrypoints.cli.columns import Column, fitted, plain_table
 from icepact.entrypoints.cli.lists import (
@@ -23,13 +22,18 @@ from icepact.entrypoints.cli.lists import (
     cost_columns,
     fleet_columns,
     fleet_line,
+    job_columns,
+    job_lines,
     reasons,
     run_columns,
     visit_lines,
 )
+from icepact.entrypoints.cli.schedules import schedule_columns, schedule_lines
+from icepact.model.costs import Costs
 from icepact.model.fleet import Fleet, Round, Visit, VisitStatus
 from icepact.model.formatting import format_duration, format_money, format_seconds, format_size, plural
 from icepact.model.health import Health
+from icepact.model.job import Job, JobProgress
 from icepact.model.maintenance import MaintenanceOutcome
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
@@ -37,8 +41,9 @@ from icepact.model.policy import OPTIONS, OptionUnit
 from icepact.model.progress import UnitDone
 from icepact.model.recovery import CleanupResult, VerifyResult
 from icepact.model.run import RunRecord
+from icepact.model.schedule import ScheduleView
 from icepact.model.status import Status
-from icepact.policy.layers import Policies, Rule, TablePolicy
+from icepact.policy.layers import Policies, Rule
 from icepact.policy.options import plain
 
 SHOWN_PARTITIONS = 12
@@ -103,6 +108,13 @@ class Renderer:
             disable=not (self.err.is_terminal and plan.steps),
         ) as bar:
             yield BarProgress(bar, plan.files_at_work)
+
+    @contextmanager
+    def following(self, units: int) -> Iterator["BarProgress"]:
+        """A bar over the units of a plan that was made elsewhere."""
+        columns = _bar(TextColumn("units  {task.fields[size]}"))
+        with Progress(*columns, console=self.err, disable=not self.err.is_terminal) as bar:
+            yield BarProgress(bar, units, of_units=True)
 
     @contextmanager
     def counting(self, what: str) -> Iterator["Counting"]:
@@ -267,6 +279,15 @@ class Renderer:
         """One line that is the answer."""
         self.out.print(text, markup=False)
 
+    def listing(self, document: Any, columns: Sequence[Column], *, empty: str) -> None:
+        """Rows for people, or what is said if there are none; the document for machines."""
+        if self.as_json:
+            self.document(document if isinstance(document, Mapping) else document.to_dict())
+        elif columns[0].cells:
+            self._columns(columns)
+        else:
+            self.out.print(empty, markup=False)
+
     def note(self, text: str) -> None:
         """One line that is not the answer."""
         self.err.print(text, markup=False, soft_wrap=True)
@@ -308,6 +329,34 @@ class Renderer:
             self.out.print(f"{run_id} is dead: {why}; carry on: icepact resume {run_id}", markup=False)
         if dead:
             self.out.print("icepact cleanup ends dead runs and deletes what they left")
+
+    @_or_document(lambda found: {"jobs": [job.to_dict() for job in found]})
+    def jobs(self, found: Sequence[Job]) -> None:
+        """Jobs, newest first."""
+        if found:
+            self._columns(job_columns(found))
+        else:
+            self.out.print("no jobs")
+
+    @_or_document(Job.to_dict)
+    def job(self, job: Job) -> None:
+        """One job, how far it is, and what came of it."""
+        for line in job_lines(job):
+            self.out.print(line, markup=False)
+
+    @_or_document(ScheduleView.to_dict)
+    def schedule(self, view: ScheduleView) -> None:
+        """One schedule, and what is expected of the table's writers."""
+        for line in schedule_lines(view):
+            self.out.print(line, markup=False)
+
+    @_or_document(lambda found: {"schedules": [view.to_dict() for view in found]})
+    def schedules(self, found: Sequence[ScheduleView]) -> None:
+        """Tables that are looked after by themselves."""
+        if found:
+            self._columns(schedule_columns(found))
+        else:
+            self.out.print("no schedules: icepact serve looks after tables whose policies have one")
 
     @_or_document(lambda found: {"costs": [entry.to_dict() for entry in found]})
     def costs(self, found: Sequence[Costs]) -> None:
@@ -393,9 +442,8 @@ class Renderer:
         for entry in policies.not_ours:
             self.out.print(f"  not ours, left alone: {entry}", markup=False)
 
-    def table_policy(self, name: str, found: TablePolicy, currency: str) -> None:
+    def table_policy(self, name: str, values: Mapping[str, Any], currency: str) -> None:
         """What holds for a table, and where it came from; money is in the currency of the prices."""
-        values = found.to_dict()
         if self.as_json:
             self.document({"table": name, "values": values})
             return
@@ -436,17 +484,24 @@ class Counting:
 
 
 class BarProgress:
-    """Moves the bar by input files."""
+    """Moves the bar by input files, or by units if it is of these."""
 
-    def __init__(self, bar: Progress, total: int) -> None:
+    def __init__(self, bar: Progress, total: int, *, of_units: bool = False) -> None:
         self._bar = bar
         self._bytes = 0
+        self._of_units = of_units
         self._task = bar.add_task("compacting", total=total, size="")
 
     def advance(self, done: UnitDone) -> None:
         """One unit is finished."""
         self._bytes += done.bytes
         self._bar.update(self._task, advance=done.files, size=format_size(self._bytes))
+
+    def follow(self, progress: JobProgress) -> None:
+        """Show how far a job elsewhere is."""
+        done = progress.units if self._of_units else progress.files
+        self._bar.update(self._task, completed=done, size=format_size(progress.bytes))
+        self.step(progress.step)
 
     def step(self, name: str) -> None:
         """Say what is going on after the last unit."""

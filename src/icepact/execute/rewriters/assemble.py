@@ -21,12 +21,13 @@ from icepact.execute.rewriters.job import Job, ReportAccumulator, attempts_of, i
 from icepact.execute.rewriters.shipping import ship_package
 from icepact.execute.rewriters.writing import facts_for_tasks, input_file, small_deletes, task_context
 from icepact.execute.storage.open import refusal
-from icepact.iceberg.java.bridge import masked, missing_module
+from icepact.iceberg.java.bridge import missing_module
 from icepact.iceberg.table.scan import bounds_of_deletes
 from icepact.iceberg.table.staging import FileDocument, Staging, column_facts
 from icepact.model.errors import BadInput
 from icepact.model.files import DataFile, DeleteFile, ManifestBounds
 from icepact.model.key_join import is_joined
+from icepact.model.masking import masked
 from icepact.model.methods import METHODS, Method
 from icepact.model.plan import Plan
 from icepact.model.policy import JobOrder, Policy

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from icepact.iceberg.remedies import store_remedy
 from icepact.model.errors import IcepactError, TemporaryError
+from icepact.model.masking import masked
 
 JavaError = (Py4JJavaError, CapturedException)
 """What a failed Java call raises, for `except`: PySpark turns some of Java's exceptions into its own, such as
@@ -452,38 +453,6 @@ def missing_module(error: BaseException) -> str | None:
     text = "\n".join(all_messages(error))
     match = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text)
     return match[1] if match else None
-
-
-def masked(text: str) -> str:
-    """A message without what may be a secret: users and passwords in URLs, and values of keys that sound like one."""
-    text = _JDBC.sub(_without_secrets, text)
-    for pattern, shown in _SECRETS:
-        text = pattern.sub(shown, text)
-    return text
-
-
-def _without_secrets(url: re.Match[str]) -> str:
-    """The driver of a JDBC URL and, if that is all there is, its address: each driver has its own way to put user and
-    password into the rest."""
-    driver, rest = url[1], url[2]
-    address = re.split("[?;(]", rest)[0]
-    known = rest.startswith("//") or driver == "jdbc:sqlite:"
-    return f"{driver}{address if known and '@' not in rest else '...'}"
-
-
-_JDBC = re.compile(r"(jdbc:[\w+.-]+:)([^\s'\"<>]*)", re.I)
-_SOUNDS_SECRET = (
-    r"[\w.-]*(?:password|passwd|pwd|secret|token|credential|(?:access|account|api|private)[._-]?key|signature)[\w.-]*"
-)
-_SECRETS = (
-    (re.compile(r"((?:postgres|mysql|mariadb|oracle|mssql|redshift)[\w+]*:)//\S*@", re.I), r"\1//***@"),
-    (re.compile(r"//[^/\s@]+@"), "//***@"),
-    (re.compile(rf"({_SOUNDS_SECRET}|(?<=[?&;])user(?:name)?)=(?:'[^']*'|\"[^\"]*\"|[^&;,\s]+)", re.I), r"\1=***"),
-    (re.compile(rf"(\"{_SOUNDS_SECRET}\"\s*:\s*)\"[^\"]*\"", re.I), r'\1"***"'),
-    (re.compile(r"(?<=[?&])sig=[^&\s]+"), "sig=***"),
-    (re.compile(r"\bBearer\s+\S+"), "Bearer ***"),
-    (re.compile(r"(Authorization[:=]\s*Basic)\s+\S+", re.I), r"\1 ***"),
-)
 
 
 _DECORATION = re.compile(r"^\[[A-Z_.]+\] | SQLSTATE: \w+.*$|Source: REDACTED \([^)]*\); ")

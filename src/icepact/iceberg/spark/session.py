@@ -108,6 +108,14 @@ def check_session(session: SparkSession) -> None:
         raise Unsupported(f"Iceberg {version} is too old: icepact needs 1.12.0 or newer")
 
 
+def is_well(session: SparkSession) -> bool:
+    """Whether Spark still works: its Java answers, and it was not stopped."""
+    try:
+        return not session.sparkContext._jsc.sc().isStopped()
+    except Exception:  # whatever it is, nothing can be asked any more
+        return False
+
+
 def context_settings(extra: Mapping[str, str], *, short: bool = False) -> dict[str, str]:
     """What a SparkContext of ours is started with."""
     jars = ensure_jars()

@@ -12,7 +12,9 @@ from icepact.model.errors import BadInput
 from icepact.model.policy import Codec
 from icepact.policy.options import Options
 from icepact.policy.schedules import Schedule, parse_schedule
+from icepact.policy.units import OptionalSeconds
 from icepact.policy.validation import CONFLICT, StrictModel, guess, refuse_unknown
+from icepact.policy.windows import Windows, parse_windows, parse_zone
 
 
 class Profile(StrEnum):
@@ -32,7 +34,35 @@ def _schedule(value: Any) -> Any:
         raise ValueError(str(error).removeprefix("schedule ")) from None
 
 
+def _windows(value: Any) -> Any:
+    if not isinstance(value, str | list | tuple):
+        return value
+    try:
+        return parse_windows(value)
+    except BadInput as error:
+        raise ValueError(str(error)) from None
+
+
+def _zone(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            parse_zone(value)
+        except BadInput as error:
+            raise ValueError(str(error)) from None
+    return value
+
+
 OptionalSchedule = Annotated[Schedule | None, BeforeValidator(_schedule)]
+OptionalWindows = Annotated[Windows | None, BeforeValidator(_windows)]
+
+
+class ScheduledOperation(StrEnum):
+    """What is done with a table whose time has come."""
+
+    MAINTAIN = "maintain"
+    COMPACT = "compact"
+    HEALTH = "health"
+    """It is inspected, and nothing else."""
 
 
 class ScheduleOptions(StrictModel):
@@ -42,7 +72,32 @@ class ScheduleOptions(StrictModel):
         OptionalSchedule, Field(description="When the table is looked at: a cron expression, or a time as in 6h.")
     ] = None
     check_interval: Annotated[
-        int | None, Field(ge=1, description="Every so many writes the writer asks whether compaction is due.")
+        int | None, Field(ge=1, description="After so many commits of writers the table is looked at, too.")
+    ] = None
+    commit_delay: Annotated[
+        OptionalSeconds, Field(description="It is not before writers have been still for so long; 1m if not given.")
+    ] = None
+    operation: Annotated[
+        ScheduledOperation | None,
+        Field(description="What is done then: maintain, compact or health; maintain if not given."),
+    ] = None
+    timezone: Annotated[
+        str | None,
+        BeforeValidator(_zone),
+        Field(description="Zone of cron expressions, windows and blackouts; UTC if not given."),
+    ] = None
+    windows: Annotated[
+        OptionalWindows, Field(description="Nothing is begun by itself outside these spans, such as 22:00-06:00.")
+    ] = None
+    blackouts: Annotated[OptionalWindows, Field(description="Nothing is begun by itself in these spans.")] = None
+    jitter: Annotated[
+        OptionalSeconds, Field(description="A table's cron fires up to so much later, always by the same time.")
+    ] = None
+    slack: Annotated[
+        OptionalSeconds, Field(description="What is due may wait so long for a time at which writers are quiet.")
+    ] = None
+    priority: Annotated[
+        int | None, Field(ge=-100, le=100, description="Jobs with a greater one come first; 0 if not given.")
     ] = None
     resources: Annotated[
         Mapping[str, Any] | None, Field(description="What a run on Kubernetes may take, in Kubernetes' words.")
