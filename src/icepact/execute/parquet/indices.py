@@ -135,8 +135,8 @@ def _numbers_of(chunk: pa.DictionaryArray, kind: pa.DataType) -> pa.DictionaryAr
 
 
 def in_dictionaries(column: pa.ChunkedArray) -> bool:
-    """Whether all indices of a column are those of their dictionaries. pyarrow gives them as they stand in the file, and
-    whoever takes values by them would read elsewhere in memory. True for a column without."""
+    """Whether all indices of a column are in their dictionaries; true for a column without. pyarrow gives indices as
+    they stand in the file, and whoever takes values by them would read elsewhere in memory."""
     if not pa.types.is_dictionary(column.type):
         return True
     for part in column.chunks:
