@@ -14,8 +14,9 @@ from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.project import project
 from icepact.execute.assemble.reading import read_plan
 from icepact.execute.assemble.target import LINEAGE_IDS, ROW_ID, arrow_type
+from icepact.execute.deletes.columns import in_dictionaries
 from icepact.execute.parquet.footer import Chunk
-from icepact.execute.parquet.indices import in_dictionaries, may_read_indices, numbers_as_stored, read_indices
+from icepact.execute.parquet.indices import may_read_indices, numbers_as_stored, read_indices
 from icepact.execute.parquet.layout import (
     BYTE_ARRAY,
     BYTE_STREAM_SPLIT,

@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icepact.execute.deletes.columns import each_once
+from icepact.execute.deletes.columns import each_once, in_dictionaries
 from icepact.execute.deletes.errors import BrokenDelete
 from icepact.execute.deletes.files import Bytes, read_columns
-from icepact.execute.parquet.indices import in_dictionaries
 from icepact.model.files import DeleteFile, DeleteKind
 
 FILE_PATH_ID = 2147483546

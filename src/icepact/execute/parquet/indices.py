@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from icepact.execute.parquet.errors import Damaged
@@ -132,18 +131,6 @@ def _numbers_of(chunk: pa.DictionaryArray, kind: pa.DataType) -> pa.DictionaryAr
     data = values.slice(int(starts[0]), len(texts) * width) if len(texts) else pa.py_buffer(b"")
     numbers = pa.Array.from_buffers(kind, len(texts), [None, data])
     return pa.DictionaryArray.from_arrays(chunk.indices, numbers, safe=False)  # they were indices already
-
-
-def in_dictionaries(column: pa.ChunkedArray) -> bool:
-    """Whether all indices of a column are in their dictionaries; true for a column without. pyarrow gives indices as
-    they stand in the file, and whoever takes values by them would read elsewhere in memory."""
-    if not pa.types.is_dictionary(column.type):
-        return True
-    for part in column.chunks:
-        bounds = pc.min_max(part.indices)
-        if bounds["max"].is_valid and not 0 <= bounds["min"].as_py() <= bounds["max"].as_py() < len(part.dictionary):
-            return False
-    return True
 
 
 def numbers_as_stored(footer: Footer, columns: Iterable[int]) -> pq.FileMetaData | None:
