@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -245,11 +245,12 @@ def test_who_watches_hears_nothing_after_their_key(town: Town, how: str) -> None
         for thread in threads:
             thread.start()
         time.sleep(0.3)
-        {
+        ends: dict[str, Callable[[], object]] = {
             "revoked": lambda: town.tenants.revoke(key.key_id),
             "removed": lambda: town.tenants.remove(name),
             "narrowed": lambda: town.tenants.change(name, tables=["else.*"]),
-        }[how]()
+        }
+        ends[how]()
         time.sleep(1.2)
         with town.served.working(ALL):
             for thread in threads:
