@@ -41,9 +41,9 @@ _WORKER = "icepact.entrypoints.service.worker"
 class ServiceUnderTest:
     """`serve` with its workers, started again and again, and everything of it that lives."""
 
-    def __init__(self, warehouse: Path, *, workers: int, store: str | None = None) -> None:
+    def __init__(self, warehouse: Path, *, workers: int, store: str | None = None, grace: str = "20s") -> None:
         config = warehouse / "service.json"
-        settings = {"lease": "20s", "grace": "20s"}
+        settings = {"lease": "20s", "grace": grace}
         document = {"spark": {"master": "local[2]"}, "service": settings, **({"store": store} if store else {})}
         config.write_text(json.dumps(document))
         given = {"warehouse": str(warehouse), "config": str(config)}
@@ -112,9 +112,11 @@ def _is_worker(pid: int) -> bool:
 
 
 @contextmanager
-def service(warehouse: Path, *, workers: int, store: str | None = None) -> Iterator[ServiceUnderTest]:
+def service(
+    warehouse: Path, *, workers: int, store: str | None = None, grace: str = "20s"
+) -> Iterator[ServiceUnderTest]:
     """A service; nothing of it lives afterwards."""
-    made = ServiceUnderTest(warehouse, workers=workers, store=store)
+    made = ServiceUnderTest(warehouse, workers=workers, store=store, grace=grace)
     made.start()
     try:
         yield made

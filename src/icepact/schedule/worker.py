@@ -226,7 +226,7 @@ class Worker:
             return self._store.take_job(
                 self._catalog, self._owner, seconds=self._settings.lease, choose=self._quotas.choose()
             )
-        except StoreUnusable as error:
+        except IcepactError as error:
             _log.warning("no job can be taken: %s", error)
             self._stopping.wait(_LONGEST_IDLE)
             return None

@@ -19,7 +19,7 @@ from icepact.schedule.answers import keep_tables
 from icepact.schedule.commits import note_commit
 from icepact.schedule.fleet import CatalogFleet, carried
 from icepact.schedule.leader import Leader
-from icepact.schedule.overview import all_views, view_of
+from icepact.schedule.overview import view_of, views
 from icepact.schedule.scheduler import Scheduler
 from icepact.schedule.state import FORECASTS, SCHEDULES, TableSchedule, key_of, value_of
 from tests.support.jobs import US
@@ -223,6 +223,6 @@ def test_slack_leads_to_a_quiet_time_which_is_shown_with_its_forecast(folder: Pa
     kept = service.store.document(FORECASTS, key_of("local", "db.t"))
     assert kept is not None
     assert kept.body["error"]["hours"] == 168
-    [listed_one] = all_views(service.store, service.fleet, "local", now=service.clock.now)
+    [listed_one] = views(service.store, service.fleet, "local", now=service.clock.now)
     assert (listed_one.at, listed_one.forecast) == (chosen.at, None)
     assert service.later((chosen.at - service.clock.now).total_seconds()) == 1
