@@ -18,7 +18,8 @@ _PAGE = 200
 
 
 def view_of(store: RecordStore, fleet: CatalogFleet, catalog: str, table: str, *, now: datetime) -> ScheduleView:
-    """The schedule of a table, with a forecast; `catalog` is its name in the record store."""
+    """The schedule of a table, with a forecast; TableNotFound if there is no such table. `catalog` is its name in the
+    record store."""
     stored = store.document(SCHEDULES, key_of(catalog, table))
     if stored is None:
         schedule = TableSchedule(table=table, past=Past(since=now), properties=fleet.properties(table))
@@ -52,7 +53,7 @@ def _view(fleet: CatalogFleet, schedule: TableSchedule, now: datetime, *, deep: 
     if chosen is None and due is not None and timing.slack and deep:
         best = _best(fleet, table, timing, due, now)
         expected = None if expected is None else replace(expected, chosen=best)
-    at, why = _when(due, chosen, best)
+    at, why = _when(due, chosen, best) if timing.wanted else (None, "")
     return ScheduleView(
         table=table,
         schedule=None if timing.schedule is None else timing.schedule.text,

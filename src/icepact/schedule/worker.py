@@ -144,7 +144,7 @@ class Worker:
         self._said: tuple[str, str | None] | None = None
         self._said_at = self._since
         self._jobs = 0
-        self._searched_for_dead = float("-inf")
+        self._dead_sought_at = float("-inf")
         self._forgot = time.monotonic()
         self._stale: dict[str, None] = {}
         """Tables whose health has changed, in the order in which they did."""
@@ -233,9 +233,9 @@ class Worker:
 
     def _take_back_from_the_dead(self) -> None:
         """Jobs of workers that died go back into the queue."""
-        if time.monotonic() - self._searched_for_dead < _LOOK_FOR_DEAD:
+        if time.monotonic() - self._dead_sought_at < _LOOK_FOR_DEAD:
             return
-        self._searched_for_dead = time.monotonic()
+        self._dead_sought_at = time.monotonic()
         now = self._store.now()
         for job in self._store.jobs(catalog=self._catalog, statuses=[JobStatus.RUNNING], limit=1000):
             expired = job.expires_at is not None and job.expires_at <= now

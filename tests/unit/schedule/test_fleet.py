@@ -8,6 +8,7 @@ import pytest
 
 from icepact.iceberg.catalogs import embedded
 from icepact.iceberg.polling import watcher_of
+from icepact.model.errors import TableNotFound
 from icepact.model.job import Job, JobStatus, Operation
 from icepact.model.policy import Strategy
 from icepact.policy.config import Allowance, Budgets, Catalog
@@ -128,6 +129,14 @@ def test_a_property_that_is_wrong_holds_up_no_other_table(tmp_path: Path) -> Non
     view = view_of(service.store, service.fleet, "local", "db.t", now=service.clock.now)
     assert view.off is not None
     assert "never fires" in view.off
+
+
+def test_a_table_that_is_not_there_has_no_schedule(folder: Path) -> None:
+    service = Service(watched(folder), "rules: [{match: db.*, schedule: '0 * * * *'}]")
+    with pytest.raises(TableNotFound, match="no table"):
+        view_of(service.store, service.fleet, "local", "db.none", now=service.clock.now)
+    view = view_of(service.store, service.fleet, "local", "db.t", now=service.clock.now)
+    assert (view.off, view.at) == (None, NOON + timedelta(hours=1))
 
 
 def test_policies_that_are_changed_hold_from_then_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
