@@ -70,14 +70,14 @@ class StoreGauges:
         self._known: dict[str, _Table] = {}
         self._heard_until: datetime | None = None
         self._of_tables: Sequence[Reading] = ()
-        self._looked_at: datetime | None = None
+        self._read_at: datetime | None = None
 
     def __call__(self) -> Sequence[Reading]:
         """All of them."""
         now = self._store.now()
-        if self._looked_at is None or not timedelta(0) <= now - self._looked_at < _TABLES_EVERY:
+        if self._read_at is None or not timedelta(0) <= now - self._read_at < _TABLES_EVERY:
             self._of_tables = list(self._tables(now))
-            self._looked_at = now
+            self._read_at = now
         return [*self._queue(now), *self._of_tables]
 
     def _queue(self, now: datetime) -> Iterator[Reading]:

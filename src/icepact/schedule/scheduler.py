@@ -16,6 +16,7 @@ from typing import Protocol
 
 from icepact.model.errors import BadInput, Conflict, IcepactError, JobNotFound, StoreUnusable
 from icepact.model.job import DEFAULT_TENANT, Job, JobRequest, JobStatus
+from icepact.model.schedule import Chosen, Due, Fired
 from icepact.policy.windows import next_open, open_spans
 from icepact.record.store import RecordStore
 from icepact.schedule.commits import CommitNote
@@ -23,15 +24,13 @@ from icepact.schedule.leader import Leader
 from icepact.schedule.state import (
     COMMITS,
     SCHEDULES,
-    Chosen,
-    Fired,
     TableSchedule,
     body_of,
     key_of,
     value_of,
     with_commits,
 )
-from icepact.schedule.triggers import Due, Past, Timing, fired, next_due
+from icepact.schedule.triggers import Past, Timing, fired, next_due
 
 TICK = 2.0
 """Seconds between two ticks."""

@@ -1,10 +1,11 @@
 """Scopes: the tables of a catalog that exist for a tenant."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from icepact.iceberg.names import parse_levels, show_name, table_parts
 from icepact.model.errors import BadInput, TableNotFound
+from icepact.model.job import Job, Operation
 from icepact.model.tenant import Caller, Tenant
 from icepact.policy.patterns import Pattern, parse_pattern
 
@@ -71,6 +72,14 @@ def visible(caller: Caller, table: str, catalog: str, namespace: tuple[str, ...]
     if not caller.sees(name):
         raise TableNotFound(f"there is no table {name}")
     return name
+
+
+def shown_job(caller: Caller, job: Job) -> Job:
+    """A job as somebody may see it: a list of tables has theirs, and does not say how many there are."""
+    if job.request.operation is not Operation.TABLES or not job.result:
+        return job
+    names = [name for name in job.result.get("tables", ()) if isinstance(name, str) and caller.sees(name)]
+    return replace(job, result={"tables": names})
 
 
 def _parts(table: str) -> tuple[str, ...] | None:

@@ -243,16 +243,29 @@ class Tenants:
             return None
         found = self._known(KEYS, match[1], _key_of)
         same = hmac.compare_digest(_hash(secret), found.hash if found else _NOBODY)
-        if found is None or not same or found.key.revoked_at is not None:
+        if found is None or not same:
             return None
         moment = now or self._clock()
-        if found.key.expires_at is not None and found.key.expires_at <= moment:
-            return None
-        made = self._known(TENANTS, found.key.tenant, _tenant_of)
-        if found.key.tenant != DEFAULT_TENANT and (made is None or made.tenant_id != found.tenant_id):
-            return None
-        self._note_use(match[1], moment)
+        caller = self._caller(found, moment)
+        if caller is not None:
+            self._note_use(match[1], moment)
+        return caller
+
+    def again(self, caller: Caller) -> Caller | None:
+        """Who somebody is by now that was known a while ago; `None` if their key is good for nothing any more. Whoever
+        answers for long asks that in between."""
+        if caller.key_id is None:
+            return self.anonymous()
+        found = self._known(KEYS, caller.key_id, _key_of)
+        return None if found is None else self._caller(found, self._clock())
+
+    def _caller(self, found: _Key, now: datetime) -> Caller | None:
         key = found.key
+        if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
+            return None
+        made = self._known(TENANTS, key.tenant, _tenant_of)
+        if key.tenant != DEFAULT_TENANT and (made is None or made.tenant_id != found.tenant_id):
+            return None
         scope = self._scope(None if made is None else made.tenant)
         return Caller(tenant=key.tenant, role=key.role, key_id=key.key_id, name=key.name, scope=scope)
 

@@ -74,6 +74,14 @@ def _header(scope: MutableMapping[str, Any], name: bytes) -> str | None:
     return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), None)
 
 
+def _prefix(path: str, pattern: str) -> str:
+    """What stands before a pattern that is that of a route in its own router: as many parts as the path has more. A
+    pattern that stands for any number of parts says nothing of that."""
+    parts = path.split("/")
+    more = len(parts) - len(pattern.split("/"))
+    return "/".join(parts[: more + 1]) if more > 0 and ":path}" not in pattern else ""
+
+
 def _say(scope: MutableMapping[str, Any], method: str, route: str, status: int, seconds: float) -> None:
     """One line in the log; of machines that ask again and again only for those who want all."""
     level = logging.DEBUG if route in _ASKED_OFTEN else logging.INFO
@@ -91,5 +99,6 @@ def _route(scope: MutableMapping[str, Any]) -> str:
     pattern = getattr(scope.get("route"), "path", None)
     if not isinstance(pattern, str):
         return _NO_ROUTE
+    pattern = _prefix(scope["path"], pattern) + pattern
     waits = any(part.startswith(b"wait=") for part in scope.get("query_string", b"").split(b"&"))
     return f"{pattern}?wait" if waits else pattern

@@ -54,7 +54,7 @@ class Recorder:
             name,
             context=within,
             kind=trace.SpanKind[kind.name],
-            attributes=_told(attributes),
+            attributes=_as_attributes(attributes),
             record_exception=False,
             set_status_on_exception=False,
         ) as found:
@@ -114,7 +114,7 @@ class _Recorded:
 
     def set(self, **attributes: Any) -> None:
         """Say more of it."""
-        self._span.set_attributes(_told(attributes))
+        self._span.set_attributes(_as_attributes(attributes))
 
     def rename(self, name: str) -> None:
         """Call it something else."""
@@ -125,7 +125,7 @@ class _Recorded:
         self._span.set_status(trace.Status(trace.StatusCode.ERROR, masked(why)))
 
 
-def _told(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _as_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes as OpenTelemetry takes them, without what may be a secret."""
     return {name: masked_value(value, name) for name, value in attributes.items() if value is not None}
 
@@ -152,7 +152,7 @@ class _Exporter(SpanExporter):
 
     def shutdown(self) -> None:
         """No more."""
-        self._exporter.shutdown()
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
         """Nothing waits here."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from icepact.model.errors import BadInput, SetupMissing
 from icepact.model.job import DEFAULT_TENANT
@@ -40,7 +40,6 @@ except ImportError as error:
 _COMPACT = "compact"
 _SUFFIX = ".prom"
 _log = logging.getLogger("icepact")
-M = TypeVar("M", Counter, Histogram)
 
 
 class RunMetrics:
@@ -48,10 +47,10 @@ class RunMetrics:
     gone, and what it did counts on."""
 
     def __init__(self, folder: Path) -> None:
-        disable_created_metrics()
+        _say_nothing_of_when()
         self._registry = CollectorRegistry()
-        self._all: dict[str, Any] = {each.name: _made(Counter, each, self._registry) for each in COUNTERS}
-        self._all |= {each.name: _made(Histogram, each, self._registry) for each in HISTOGRAMS}
+        self._all: dict[str, Any] = {each.name: _counter(each, self._registry) for each in COUNTERS}
+        self._all |= {each.name: _histogram(each, self._registry) for each in HISTOGRAMS}
         self._file = folder / f"{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}"
         self._writes = True
         self._write()
@@ -104,9 +103,17 @@ class RunMetrics:
             self._writes = False
 
 
-def _made(kind: type[M], metric: Metric, registry: CollectorRegistry) -> M:
-    more = {"buckets": metric.buckets} if metric.buckets else {}
-    return kind(metric.full_name, metric.help, metric.labels, registry=registry, **more)
+def _say_nothing_of_when() -> None:
+    """Of each series Prometheus's library tells when it began, as a series of its own; nobody asks for these."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+def _counter(metric: Metric, registry: CollectorRegistry) -> Counter:
+    return Counter(metric.full_name, metric.help, metric.labels, registry=registry)
+
+
+def _histogram(metric: Metric, registry: CollectorRegistry) -> Histogram:
+    return Histogram(metric.full_name, metric.help, metric.labels, registry=registry, buckets=metric.buckets)
 
 
 def _was_written(group: GroupOutcome) -> bool:
@@ -171,9 +178,9 @@ class ServiceMetrics:
 
     def __init__(self, read_gauges: ReadGauges, *, workers: Path | None = None, seconds: float = 5.0) -> None:
         """The store is asked no more often than every so many seconds."""
-        disable_created_metrics()
+        _say_nothing_of_when()
         registry = self._registry = CollectorRegistry()
-        self._requests = _made(Histogram, REQUEST_SECONDS, registry)
+        self._requests = _histogram(REQUEST_SECONDS, registry)
         registry.register(_Store(read_gauges, seconds))
         if workers is not None:
             registry.register(Workers(workers))

@@ -2,6 +2,7 @@
 answer is as it is documented."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.core.result import Ok
@@ -75,7 +77,6 @@ def ask_everything(api: Served, secret: str, mode: GenerationMode, known: dict[s
             parameters = {name: value for name, value in known.items() if f"{{{name}}}" in operation.path}
             if known and not parameters:
                 continue
-            count += 1
             strategy = operation.as_strategy(mode, path_parameters=parameters or None, headers=headers)
 
             @settings(
@@ -90,23 +91,25 @@ def ask_everything(api: Served, secret: str, mode: GenerationMode, known: dict[s
                 response = case.call(base_url=api.url, session=session, headers=headers, timeout=20)
                 case.validate_response(response, checks=checks)
 
-            ask()
+            with suppress(Unsatisfiable):  # where nothing can be wrong
+                ask()
+                count += 1
     return count
 
 
 def test_whatever_is_right_is_answered_as_documented(api: Served, secret: str) -> None:
-    assert ask_everything(api, secret, GenerationMode.POSITIVE, {}, 4) > 40
+    assert ask_everything(api, secret, GenerationMode.POSITIVE, {}, 2) > 40
 
 
 def test_what_there_is_is_answered_as_documented(api: Served, secret: str, known: dict[str, str]) -> None:
-    assert ask_everything(api, secret, GenerationMode.POSITIVE, known, 3) > 20
+    assert ask_everything(api, secret, GenerationMode.POSITIVE, known, 2) > 20
 
 
 def test_whatever_is_wrong_is_refused_as_documented(api: Served, secret: str) -> None:
-    assert ask_everything(api, secret, GenerationMode.NEGATIVE, {}, 4) > 30
+    assert ask_everything(api, secret, GenerationMode.NEGATIVE, {}, 2) > 30
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_the_long_form(api: Served, secret: str, mode: GenerationMode) -> None:
-    assert ask_everything(api, secret, mode, {}, 200) > 30
+    assert ask_everything(api, secret, mode, {}, 100) > 30

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from icepact.model.errors import BadInput
 from icepact.model.tenant import AuditEntry, Caller, Role
+from icepact.record.kv.store import KvStore
 from icepact.record.sql import SqlStore
 from icepact.schedule import audit as module
 from icepact.schedule.audit import AUDIT, Audit
@@ -27,16 +28,18 @@ def clock() -> Clock:
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[SqlStore]:
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[SqlStore | KvStore]:
     """Empty."""
     path = tmp_path / "a.db"
-    kept = SqlStore.in_memory(clock=clock) if request.param == "memory" else SqlStore.in_file(path, clock=clock)
+    kept: SqlStore | KvStore = (
+        KvStore.in_memory(clock=clock) if request.param == "memory" else SqlStore.in_file(path, clock=clock)
+    )
     yield kept
     kept.close()
 
 
 @pytest.fixture
-def audit(store: SqlStore, clock: Clock) -> Audit:
+def audit(store: SqlStore | KvStore, clock: Clock) -> Audit:
     """Its log."""
     return Audit(store, clock=clock)
 
@@ -59,7 +62,7 @@ def test_an_entry_says_who_did_what_when_and_what_came_of_it(audit: Audit, clock
         audit.record("root on lab", "tenants.create", "blue", tenant="red/../blue")
 
 
-def test_entries_are_never_changed(audit: Audit, store: SqlStore) -> None:
+def test_entries_are_never_changed(audit: Audit, store: SqlStore | KvStore) -> None:
     for n in range(5):
         audit.record(DEPLOY, "keys.revoke", f"k{n}")
     assert {one.version for one in store.documents(AUDIT)} == {1}
@@ -72,7 +75,7 @@ def test_entries_are_never_changed(audit: Audit, store: SqlStore) -> None:
 def test_pages_have_each_entry_once(steps: list[tuple[str, int]], size: int) -> None:
     """Whatever tenants are called. Entries of one process keep their order even if its clock goes back."""
     clock = Clock()
-    audit = Audit(SqlStore.in_memory(), clock=clock)
+    audit = Audit(KvStore.in_memory(), clock=clock)
     written: list[tuple[str, str]] = []
     for n, (tenant, seconds) in enumerate(steps):
         clock.passes(seconds)

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import StreamingResponse
 
 from icepact.telemetry import trace
@@ -27,6 +27,18 @@ def api() -> FastAPI:
     def health(table: str, request: Request) -> dict[str, str | None]:
         request.state.request_id = f"id of {table}"
         return {"trace": trace.traceparent()}
+
+    router = APIRouter()
+
+    @router.get("/jobs/{job_id}")
+    def job(job_id: str) -> str:
+        return job_id
+
+    app.include_router(router, prefix="/api/v1")
+
+    @app.get("/files/{name:path}")
+    def file(name: str) -> str:
+        return name
 
     @app.get("/broken")
     def broken() -> None:
@@ -66,6 +78,8 @@ def test_requests_are_counted_by_the_pattern_of_their_path() -> None:
         ("PATCH", "/tables/db.a/health"),
         ("BREW", "/coffee"),
         ("GET", "/broken"),
+        ("GET", "/api/v1/jobs/j1"),
+        ("GET", "/files/a/b/c"),
     )
     assert [one[:3] for one in counted] == [
         ("GET", "/tables/{table}/health", 200),
@@ -75,6 +89,8 @@ def test_requests_are_counted_by_the_pattern_of_their_path() -> None:
         ("PATCH", "/tables/{table}/health", 405),
         ("other", "other", 404),
         ("GET", "/broken", 500),
+        ("GET", "/api/v1/jobs/{job_id}", 200),
+        ("GET", "/files/{name:path}", 200),
     ]
 
 

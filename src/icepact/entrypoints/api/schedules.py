@@ -7,7 +7,8 @@ from icepact.entrypoints.api.callers import Viewer
 from icepact.entrypoints.api.paging import After, Limit, Page, cursor_of, key_of
 from icepact.entrypoints.api.tables import Table
 from icepact.model.documents import document_of
-from icepact.schedule.overview import ScheduleView, all_views, view_of
+from icepact.model.schedule import ScheduleView
+from icepact.schedule.overview import all_views, view_of
 
 router = APIRouter(tags=["schedules"])
 

@@ -112,11 +112,11 @@ class Shield:
         most = self._settings.most_plan if scope["path"] == _LARGE else self._settings.most_body
         length = headers.get(b"content-length", "")
         said_too_large = length.isdigit() and int(length) > most
-        until = monotonic() + self._settings.body_seconds
-        read, whole = 0, False
+        read, whole, until = 0, False, float("inf")
 
         async def more() -> Message:
-            nonlocal read, whole
+            nonlocal read, whole, until
+            until = min(until, monotonic() + self._settings.body_seconds)  # from when somebody begins to read
             try:
                 message = await asyncio.wait_for(receive(), until - monotonic())
             except TimeoutError:

@@ -34,7 +34,7 @@ HIGHEST_FORMAT_VERSION = 3
 FACT_PREFIX = "icepact."
 NAME_MAPPING = "schema.name-mapping.default"
 _ENCRYPTION = "encryption.key-id"
-_RUN_FACTS = ("complete", "layout", "pinned-sequence-number", "earlier-sequence-numbers", "planned-at")
+_RUN_FACTS = ("complete", "layout", "pinned-sequence-number", "earlier-sequence-numbers", "planned-at", "tier")
 """Summary properties, without their prefix, of the last snapshot of a complete run."""
 _TIMELINE_LENGTH = 200
 """Snapshots in a timeline at most."""
@@ -537,7 +537,7 @@ def _last_runs(log: Sequence[SnapshotLine], head: int) -> list[LastRun]:
     runs: list[LastRun] = []
     for line in _ancestors(log, head):
         if line.facts:
-            layout, pinned, earlier, planned_at = line.facts
+            layout, pinned, earlier, planned_at, tier = line.facts
             numbers = [line.number, *map(int, earlier.split(",") if earlier else ())]
             runs.append(
                 LastRun(
@@ -546,6 +546,7 @@ def _last_runs(log: Sequence[SnapshotLine], head: int) -> list[LastRun]:
                     own_sequence_numbers=frozenset(numbers),
                     pinned_sequence_number=int(pinned or 0),
                     planned_at=datetime.fromisoformat(planned_at) if planned_at else None,
+                    tier=tier or None,
                 )
             )
     return runs

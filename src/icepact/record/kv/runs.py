@@ -25,7 +25,7 @@ from icepact.record.kv.keys import all_below, ascending, below, descending, inve
 from icepact.record.kv.rows import index_change, row_bytes, row_of
 from icepact.record.kv.space import Change
 
-MOMENTS = ("started_at", "finished_at", "swept_at")
+RUN_MOMENTS = ("started_at", "finished_at", "swept_at")
 _LATER: Mapping[str, Any] = {
     "finished_at": None,
     "attempt": None,
@@ -312,7 +312,7 @@ def run_index(row: Mapping[str, Any]) -> dict[str, bytes]:
 
 def _row(values: Mapping[str, bytes], run_id: str) -> dict[str, Any] | None:
     value = values.get(key("run", run_id))
-    return None if value is None else row_of(value, MOMENTS)
+    return None if value is None else row_of(value, RUN_MOMENTS)
 
 
 def _is_as_seen(row: Mapping[str, Any] | None, seen: RunRecord) -> bool:

@@ -72,6 +72,16 @@ class Space:
                 return
             start = page[-1].key + "\0"
 
+    def names(self, span: tuple[str, str]) -> Iterator[str]:
+        """Names of all keys between two, page by page."""
+        start, end = span
+        while True:
+            [page] = self.backend.read([Span(start, end, _PAGE)])
+            yield from (entry.key for entry in page)
+            if len(page) < _PAGE:
+                return
+            start = page[-1].key + "\0"
+
     @property
     def _batch(self) -> int:
         return min(_PAGE, self.backend.most_keys)
