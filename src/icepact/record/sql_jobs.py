@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, literal, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, func, insert, literal, select, union_all, update
 
 from icepact.model.documents import to_json
 from icepact.model.errors import Conflict, JobLost
@@ -180,29 +180,32 @@ class SqlJobs(Database):
         results: bool = False,
     ) -> Sequence[Job]:
         """The newest jobs first."""
-        columns = [*_LEAN_COLUMNS, JOBS.c.result] if results else _LEAN_COLUMNS
-        wanted = select(*columns).where(JOBS.c.catalog == catalog)
+        wanted = select(JOBS.c.job_id).where(JOBS.c.catalog == catalog)
         if tenant is not None:
             wanted = wanted.where(JOBS.c.tenant == tenant)
         if table is not None:
             wanted = wanted.where(JOBS.c.table_name == table)
         if operation is not None:
             wanted = wanted.where(JOBS.c.operation == operation.value)
-        if statuses:
-            wanted = wanted.where(JOBS.c.status.in_([status.value for status in statuses]))
         if before is not None:
             wanted = wanted.where(JOBS.c.job_id < before)
-        return [job_of(row._mapping) for row in self._rows(wanted.order_by(JOBS.c.job_id.desc()).limit(limit))]
+        # one list for each status: an index has the jobs of one in their order, and has none for those of several
+        lists = [wanted.where(JOBS.c.status == status.value) for status in statuses] or [wanted]
+        ids = union_all(*(select(_newest(one, limit).subquery().c.job_id) for one in lists))
+        columns = [*_LEAN_COLUMNS, JOBS.c.result] if results else _LEAN_COLUMNS
+        rows = self._rows(_newest(select(*columns).where(JOBS.c.job_id.in_(ids)), limit))
+        return [job_of(row._mapping) for row in rows]
 
     def queue_sizes(self, catalog: str) -> Sequence[QueueSize]:
         """How many jobs of each tenant wait and run."""
         kind = (JOBS.c.tenant, JOBS.c.status, JOBS.c.operation)
-        wanted = (
+        open_jobs = (
             select(*kind, func.count().label("jobs"), func.min(JOBS.c.due_at).label("first_due_at"))
-            .where(JOBS.c.catalog == catalog, JOBS.c.status.in_([_QUEUED, _RUNNING]))
+            .where(JOBS.c.catalog == catalog, JOBS.c.status == status)
             .group_by(*kind)
+            for status in (_QUEUED, _RUNNING)
         )
-        rows = self._rows(wanted)
+        rows = self._rows(union_all(*open_jobs))
 
         def size(tenant: str) -> QueueSize:
             queued, running = (
@@ -305,6 +308,10 @@ def _queue(connection: Connection, catalog: str, taken: Mapping[str, datetime | 
         ],
         held_tables=frozenset(row.table_name for row in running if row.holds_table),
     )
+
+
+def _newest(wanted: Select[Any], limit: int) -> Select[Any]:
+    return wanted.order_by(JOBS.c.job_id.desc()).limit(limit)
 
 
 # -- values ---------------------------------------------------------------------------------------
