@@ -10,7 +10,7 @@ from icepact.model.snapshot import LastRun, PinnedSnapshot
 from icepact.stats.table import FileStats
 
 
-def told_by_snapshots(stats: FileStats) -> LastCompacted:
+def clocks_of_snapshots(stats: FileStats) -> LastCompacted:
     """Of each partition group with a file that a complete run wrote: when that run saw the table, under its lightest
     tier. Format version 1 has no numbers by which files are known."""
     pin = stats.pin

@@ -9,7 +9,7 @@ import numpy as np
 from icepact.assess.health import assess
 from icepact.assess.inspection import Inspection, LastCompacted
 from icepact.assess.priority import with_priorities
-from icepact.assess.recovered import told_by_snapshots
+from icepact.assess.recovered import clocks_of_snapshots
 from icepact.economics.learning import learn
 from icepact.economics.lessons import Lessons
 from icepact.economics.overhead import learned_overhead
@@ -221,7 +221,7 @@ def _assess(context: Context, stats: FileStats, policy: Policy, before: Inspecti
 
 def _recovered(context: Context, stats: FileStats, branch: str) -> LastCompacted:
     """When partition groups were last compacted, if the store has lost it and snapshots tell; the store has it then."""
-    found = told_by_snapshots(stats)
+    found = clocks_of_snapshots(stats)
     by_mark: dict[tuple[datetime, str], list[str]] = {}
     for group, tiers in found.items():
         for tier, at in tiers.items():

@@ -18,7 +18,7 @@ from icepact.iceberg.names import parse_levels
 from icepact.iceberg.polling import TableMetadata, Watcher
 from icepact.maintain.limits import hourly_budgets
 from icepact.model.activity import Activity
-from icepact.model.errors import BadInput, IcepactError, JobNotFound
+from icepact.model.errors import BadInput, IcepactError, JobNotFound, TableNotFound
 from icepact.model.job import DEFAULT_TENANT, JobRequest, JobStatus, Operation
 from icepact.model.schedule import Chosen, Due, Forecast
 from icepact.policy.config import Allowance, Budgets, Catalog
@@ -261,9 +261,11 @@ class CatalogFleet:
         return None if activity is None else quiet_chance(activity, timing.zone, self.run_length(table))
 
     def properties(self, table: str) -> Mapping[str, str]:
-        """What a table says itself, if that can be read without Java."""
-        if self._watcher is None or not self._there(table):
+        """What a table says itself, if that can be read without Java; TableNotFound if it is known not to be there."""
+        if self._watcher is None:
             return {}
+        if not self._there(table):
+            raise TableNotFound(f"no table {table}: `icepact tables` lists what is there")
         found = self._watcher.metadata(table)
         return {} if found is None else found.properties
 

@@ -151,8 +151,8 @@ def forecast(
     return Forecast(
         table=activity.table,
         made_at=now,
-        history_hours=float(len(past.counts)),
-        commits=len(past.moments),
+        history_hours=max(0.0, (now - activity.since) / HOUR),
+        commits=len(activity.commits),
         run_seconds=run.total_seconds(),
         hours=tuple(found),
         partitions=tuple(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from icepact.model.plan import Plan
 
 _BEGUN = STEPS.index("recorded")
-_RUNS_LOOKED_AT = 5
+_RUNS_READ = 5
 _log = logging.getLogger("icepact")
 
 
@@ -180,7 +180,7 @@ class Holding:
         runs = self._store.runs(
             catalog=self.job.catalog,
             table=self.job.request.table,
-            limit=_RUNS_LOOKED_AT,
+            limit=_RUNS_READ,
             open_only=True,
             outcomes=False,
         )

@@ -1,5 +1,6 @@
 """What people want to know of schedules: when a table is next, why, what is expected of its writers, who leads."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -13,11 +14,12 @@ from icepact.schedule.state import SCHEDULES, TableSchedule, key_of, value_of
 from icepact.schedule.triggers import Past, Timing, next_due
 
 _MOMENT = timedelta(seconds=1)
-_PAGE = 1000
+_PAGE = 200
 
 
 def view_of(store: RecordStore, fleet: CatalogFleet, catalog: str, table: str, *, now: datetime) -> ScheduleView:
-    """The schedule of a table, with a forecast; `catalog` is its name in the record store."""
+    """The schedule of a table, with a forecast; TableNotFound if there is no such table. `catalog` is its name in the
+    record store."""
     stored = store.document(SCHEDULES, key_of(catalog, table))
     if stored is None:
         schedule = TableSchedule(table=table, past=Past(since=now), properties=fleet.properties(table))
@@ -26,14 +28,17 @@ def view_of(store: RecordStore, fleet: CatalogFleet, catalog: str, table: str, *
     return _view(fleet, schedule, now, deep=True)
 
 
-def all_views(store: RecordStore, fleet: CatalogFleet, catalog: str, *, now: datetime) -> list[ScheduleView]:
-    """The schedules of all tables that are looked after by themselves, without forecasts, by table."""
-    prefix, after = key_of(catalog, ""), ""
-    found = []
-    while page := store.documents(SCHEDULES, prefix=prefix, after=after, limit=_PAGE):
-        found += [_view(fleet, value_of(TableSchedule, stored), now, deep=False) for stored in page]
-        after = page[-1].key
-    return sorted(found, key=lambda view: view.table)
+def views(
+    store: RecordStore, fleet: CatalogFleet, catalog: str, *, now: datetime, after: str = ""
+) -> Iterator[ScheduleView]:
+    """The schedules of tables that are looked after by themselves, without forecasts: those after one, as their names
+    are sorted in the record store."""
+    prefix = key_of(catalog, "")
+    last = key_of(catalog, after) if after else ""
+    while page := store.documents(SCHEDULES, prefix=prefix, after=last, limit=_PAGE):
+        for stored in page:
+            yield _view(fleet, value_of(TableSchedule, stored), now, deep=False)
+        last = page[-1].key
 
 
 def _view(fleet: CatalogFleet, schedule: TableSchedule, now: datetime, *, deep: bool) -> ScheduleView:
@@ -48,7 +53,7 @@ def _view(fleet: CatalogFleet, schedule: TableSchedule, now: datetime, *, deep: 
     if chosen is None and due is not None and timing.slack and deep:
         best = _best(fleet, table, timing, due, now)
         expected = None if expected is None else replace(expected, chosen=best)
-    at, why = _when(due, chosen, best)
+    at, why = _when(due, chosen, best) if timing.wanted else (None, "")
     return ScheduleView(
         table=table,
         schedule=None if timing.schedule is None else timing.schedule.text,

@@ -38,6 +38,8 @@ _JOB_AGAIN = timedelta(seconds=5)
 _BUDGET_AGAIN = timedelta(minutes=1)
 _NEVER = timedelta(days=1)
 """A table of which nothing is known to come is looked at again after so long."""
+_TIDY, _NOTES = timedelta(hours=1), timedelta(days=7)
+"""So often notes are dropped that are so old: of tables that nobody knows."""
 _PAGE = 1000
 _AHEAD = timedelta(days=9)
 """So far the end of a window is looked for."""
@@ -120,6 +122,7 @@ class Scheduler:
         self._policies: object = None
         """That the timings of the entries follow from."""
         self._ticked_at: datetime | None = None
+        self._tidied_at: datetime | None = None
 
     def run(self, stop: threading.Event, *, seconds: float = TICK) -> None:
         """Tick until told to stop; what goes wrong in one tick is tried again in the next."""
@@ -148,6 +151,9 @@ class Scheduler:
                 entry.wake_at = now
         self._ticked_at = now
         self._take_notes(entries)
+        if self._tidied_at is None or now - self._tidied_at > _TIDY:
+            self._store.forget_documents(COMMITS, before=now - _NOTES)
+            self._tidied_at = now
         for changed in self._fleet.look([entry.schedule for entry in entries.values()], now):
             if self._goes_on() and changed.table in entries:
                 self._seen(entries[changed.table], changed, now)

@@ -285,11 +285,11 @@ class Tenants:
     def quotas(self) -> Mapping[str, Quota]:
         """The quotas of all tenants that are on record, by name."""
 
-        def look() -> Mapping[str, Quota]:
-            return {tenant.name: tenant.quota for tenant in self.tenants()}
+        def look() -> tuple[Mapping[str, Quota]]:
+            return ({tenant.name: tenant.quota for tenant in self.tenants()},)
 
-        found: Mapping[str, Quota] = self._remembered((_QUOTAS, ""), look)
-        return found
+        found: tuple[Mapping[str, Quota]] = self._remembered((_QUOTAS, ""), look)
+        return found[0]
 
     def quota(self, tenant: str) -> Quota:
         """What a tenant may have at most; no limit for one that is not on record."""
@@ -384,7 +384,8 @@ class Tenants:
 
     def _any(self, kind: str) -> bool:
         """Whether there is a document of a kind."""
-        return bool(self._remembered((kind, ""), lambda: bool(self._store.documents(kind, limit=1))))
+        found: tuple[bool] = self._remembered((kind, ""), lambda: (bool(self._store.documents(kind, limit=1)),))
+        return found[0]
 
     def _known(self, kind: str, key: str, read: Callable[[StoredDocument], Any]) -> Any:
         def look() -> Any:
@@ -394,7 +395,7 @@ class Tenants:
         return self._remembered((kind, key), look)
 
     def _remembered(self, name: tuple[str, str], look: Callable[[], Any]) -> Any:
-        """What a look says, or said a moment ago. What is not there is looked for again each time."""
+        """What a look says, or said a moment ago; a key or a tenant that is not there is looked for each time."""
         ticks = self._timer()
         with self._lock:
             since, value = self._kept.get(name, (float("-inf"), None))

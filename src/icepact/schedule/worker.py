@@ -41,6 +41,7 @@ from icepact.schedule.answers import (
     keep_tables,
     keep_worker,
 )
+from icepact.schedule.audit import Audit
 from icepact.schedule.bell import Bell
 from icepact.schedule.holding import Holding
 from icepact.schedule.operations import Answer, Task, answer_of, carry_out, cut
@@ -144,7 +145,7 @@ class Worker:
         self._said: tuple[str, str | None] | None = None
         self._said_at = self._since
         self._jobs = 0
-        self._looked_for_dead = float("-inf")
+        self._dead_sought_at = float("-inf")
         self._forgot = time.monotonic()
         self._stale: dict[str, None] = {}
         """Tables whose health has changed, in the order in which they did."""
@@ -226,16 +227,16 @@ class Worker:
             return self._store.take_job(
                 self._catalog, self._owner, seconds=self._settings.lease, choose=self._quotas.choose()
             )
-        except StoreUnusable as error:
+        except IcepactError as error:
             _log.warning("no job can be taken: %s", error)
             self._stopping.wait(_LONGEST_IDLE)
             return None
 
     def _take_back_from_the_dead(self) -> None:
         """Jobs of workers that died go back into the queue."""
-        if time.monotonic() - self._looked_for_dead < _LOOK_FOR_DEAD:
+        if time.monotonic() - self._dead_sought_at < _LOOK_FOR_DEAD:
             return
-        self._looked_for_dead = time.monotonic()
+        self._dead_sought_at = time.monotonic()
         now = self._store.now()
         for job in self._store.jobs(catalog=self._catalog, statuses=[JobStatus.RUNNING], limit=1000):
             expired = job.expires_at is not None and job.expires_at <= now
@@ -448,6 +449,7 @@ class Worker:
             self._store.forget_jobs(before=now - timedelta(seconds=self._settings.keep_jobs))
             plans = now - timedelta(seconds=self._settings.keep_plans)
             forget_answers(self._store, plans_before=plans, workers_before=now - _SEEN_LATELY)
+            Audit(self._store, clock=self._store.now).forget()
         return True
 
     # -- its clock --------------------------------------------------------------------------------

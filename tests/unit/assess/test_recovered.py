@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from icepact.assess.recovered import told_by_snapshots
+from icepact.assess.recovered import clocks_of_snapshots
 from icepact.model.plan import OLD_SPECS
 from icepact.model.snapshot import LastRun
 from icepact.stats.table import FileStats, file_stats_of
@@ -34,16 +34,16 @@ def table(*runs: LastRun, **given: Any) -> FileStats:
 
 
 def test_partitions_with_files_of_runs_were_compacted_then() -> None:
-    found = told_by_snapshots(table(run(5), run(3, tier="minor")))
+    found = clocks_of_snapshots(table(run(5), run(3, tier="minor")))
     assert found == {"day=d1": {"minor": SEEN}, "day=d2": {"full": NOON}, OLD_SPECS: {"minor": SEEN}}
 
 
 def test_the_latest_run_of_a_tier_counts() -> None:
     later = datetime(2026, 1, 2, tzinfo=UTC)
-    assert told_by_snapshots(table(run(6, planned_at=later), run(5)))["day=d2"] == {"full": later}
+    assert clocks_of_snapshots(table(run(6, planned_at=later), run(5)))["day=d2"] == {"full": later}
 
 
 def test_runs_of_older_versions_and_tables_without_numbers_tell_nothing() -> None:
-    assert told_by_snapshots(table(run(5, tier=None))) == {}
-    assert told_by_snapshots(table(run(5, planned_at=None))) == {}
-    assert told_by_snapshots(table(run(5), format_version=1)) == {}
+    assert clocks_of_snapshots(table(run(5, tier=None))) == {}
+    assert clocks_of_snapshots(table(run(5, planned_at=None))) == {}
+    assert clocks_of_snapshots(table(run(5), format_version=1)) == {}

@@ -80,6 +80,7 @@ def problem(response: httpx.Response, status: int) -> dict[str, Any]:
 )
 def test_a_wrong_field_is_named(http: httpx.Client, body: Any, at: str) -> None:
     assert at in problem(http.post("/api/v1/compact", json=body), 422)["detail"]
+    assert as_json(http.get("/api/v1/jobs"), 200)["items"] == []
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_no_call_reads_all_that_ever_was(clock: Clock) -> None:
     counted(lambda: store.jobs(catalog="local", before="j00100", limit=10), 80)
     counted(lambda: store.runs(catalog="local", open_only=True), 5)
     counted(lambda: store.runs(catalog="local", table="db.t7"), 10)
-    counted(lambda: store.runs(catalog="local", limit=10), 250)
+    counted(lambda: store.runs(catalog="local", limit=10), 30)
     counted(lambda: store.recent(catalog="local", since=clock.now - timedelta(minutes=10)), 60)
     counted(lambda: store.finish(open_claim, run_outcome("open", started_at=clock.now)), 20)
     counted(lambda: store.forget_jobs(before=NOON + timedelta(minutes=3)), 60)

@@ -8,6 +8,7 @@ import pytest
 
 from icepact.iceberg.catalogs import embedded
 from icepact.iceberg.polling import watcher_of
+from icepact.model.errors import TableNotFound
 from icepact.model.job import Job, JobStatus, Operation
 from icepact.model.policy import Strategy
 from icepact.policy.config import Allowance, Budgets, Catalog
@@ -19,7 +20,7 @@ from icepact.schedule.answers import keep_tables
 from icepact.schedule.commits import note_commit
 from icepact.schedule.fleet import CatalogFleet, carried
 from icepact.schedule.leader import Leader
-from icepact.schedule.overview import all_views, view_of
+from icepact.schedule.overview import view_of, views
 from icepact.schedule.scheduler import Scheduler
 from icepact.schedule.state import FORECASTS, SCHEDULES, TableSchedule, key_of, value_of
 from tests.support.jobs import US
@@ -130,6 +131,14 @@ def test_a_property_that_is_wrong_holds_up_no_other_table(tmp_path: Path) -> Non
     assert "never fires" in view.off
 
 
+def test_a_table_that_is_not_there_has_no_schedule(folder: Path) -> None:
+    service = Service(watched(folder), "rules: [{match: db.*, schedule: '0 * * * *'}]")
+    with pytest.raises(TableNotFound, match="no table"):
+        view_of(service.store, service.fleet, "local", "db.none", now=service.clock.now)
+    view = view_of(service.store, service.fleet, "local", "db.t", now=service.clock.now)
+    assert (view.off, view.at) == (None, NOON + timedelta(hours=1))
+
+
 def test_policies_that_are_changed_hold_from_then_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("icepact.schedule.fleet._POLICIES_SECONDS", -1.0)
     service = Service(watched(folder), "rules: []")
@@ -223,6 +232,6 @@ def test_slack_leads_to_a_quiet_time_which_is_shown_with_its_forecast(folder: Pa
     kept = service.store.document(FORECASTS, key_of("local", "db.t"))
     assert kept is not None
     assert kept.body["error"]["hours"] == 168
-    [listed_one] = all_views(service.store, service.fleet, "local", now=service.clock.now)
+    [listed_one] = views(service.store, service.fleet, "local", now=service.clock.now)
     assert (listed_one.at, listed_one.forecast) == (chosen.at, None)
     assert service.later((chosen.at - service.clock.now).total_seconds()) == 1

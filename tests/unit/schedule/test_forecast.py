@@ -97,7 +97,7 @@ def test_nothing_is_foretold_of_nothing() -> None:
     assert {hour.commits for hour in found.hours} == {hour.high for hour in found.hours} == {0.0}
     assert all(hour.quiet > 0.99 for hour in found.hours)
     young = forecast(Activity(table="db.t", since=NOW, until=NOW), BERLIN)
-    assert (young.hours, young.error, young.commits) == ((), None, 0)
+    assert (young.hours, young.error, young.commits, young.history_hours) == ((), None, 0, 0.0)
 
 
 def test_one_commit_is_no_habit() -> None:

@@ -94,6 +94,10 @@ class Asked:
             raise JobNotFound(f"there is no job {job.job_id}")
         return shown_job(caller, job)
 
+    def with_reason(self, job: Job) -> Job:
+        """A job with why it waits."""
+        return replace(job, waits_for=self.context.quotas.why_waiting(job))
+
     def write_down(self, action: str, job: Job) -> None:
         """Write down that whoever asks had something done by a job."""
         target = job.request.table or job.job_id

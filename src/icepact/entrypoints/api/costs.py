@@ -1,19 +1,17 @@
 """What runs cost, as JSON or CSV."""
 
-import csv
-import io
-from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 
+from icepact.economics.costs_csv import costs_csv, tenant_costs_csv
 from icepact.economics.report import costs_of
 from icepact.entrypoints.api.answering import json_answer
 from icepact.entrypoints.api.callers import Viewer
 from icepact.model.answers import TenantCosts
-from icepact.model.costs import Amounts, Costs
+from icepact.model.costs import Costs
 from icepact.model.documents import document_of
 from icepact.schedule.spent import costs_by_tenant
 
@@ -24,13 +22,6 @@ Format = Annotated[Literal["json", "csv"], Query(description="How the answer is 
 CSV: dict[int | str, dict[str, Any]] = {
     200: {"description": "Costs by table and method.", "content": {"text/csv": {"schema": {"type": "string"}}}}
 }
-_AMOUNTS = [field.name for field in fields(Amounts)]
-_COLUMNS = (
-    *("table", "method", "runs", "input_bytes"),
-    *(f"predicted_{name}" for name in _AMOUNTS),
-    *(f"actual_{name}" for name in _AMOUNTS),
-    *("money_per_tb", "currency"),
-)
 
 
 @router.get("/costs", summary="What all tables cost.", response_model=list[Costs], responses=CSV)
@@ -61,37 +52,20 @@ def tenant_costs(
     service = asked.context.service
     since = service.clock() - timedelta(days=days)
     by_tenant = costs_by_tenant(service.store, service.catalog.recorded_as, since=since)
-    shown = {name: found for name, found in by_tenant.items() if asked.looks_after_all or name == asked.caller.tenant}
+    own = {asked.caller.tenant: by_tenant.get(asked.caller.tenant, ())}
+    shown = {
+        name: [entry for entry in found if asked.looks_after_all or asked.caller.sees(entry.table)]
+        for name, found in (by_tenant if asked.looks_after_all else own).items()
+    }
     if format == "json":
         return json_answer([document_of(TenantCosts(tenant=name, costs=found)) for name, found in shown.items()])
-    rows = [[name, *row] for name, found in shown.items() for row in _rows(found)]
-    return _csv(("tenant", *_COLUMNS), rows)
+    return _csv(tenant_costs_csv((name, entry) for name, found in shown.items() for entry in found))
 
 
 def costs_answer(found: Sequence[Costs], form: str) -> Response:
     """Costs in one of the forms."""
-    if form == "json":
-        return json_answer([document_of(entry) for entry in found])
-    return _csv(_COLUMNS, list(_rows(found)))
+    return json_answer([document_of(entry) for entry in found]) if form == "json" else _csv(costs_csv(found))
 
 
-def _csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Response:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(columns)
-    writer.writerows([_harmless(cell) for cell in row] for row in rows)
-    return Response(text.getvalue(), media_type="text/csv")
-
-
-def _rows(found: Sequence[Costs]) -> Iterator[list[Any]]:
-    for entry in found:
-        predicted, actual = (
-            [getattr(amounts, name) for name in _AMOUNTS] for amounts in (entry.predicted, entry.actual)
-        )
-        money = "" if entry.money_per_tb is None else entry.money_per_tb
-        yield [entry.table, entry.method, entry.runs, entry.input_bytes, *predicted, *actual, money, entry.currency]
-
-
-def _harmless(cell: Any) -> Any:
-    """What a spreadsheet would take for a formula is text there, too."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t") else cell
+def _csv(text: str) -> Response:
+    return Response(text, media_type="text/csv")

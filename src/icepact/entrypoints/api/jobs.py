@@ -79,7 +79,10 @@ async def _found(asked: Asked, job_id: str) -> Job:
 @router.get("/jobs/{job_id}", summary="Get a job.", response_model=Job)
 async def get_job(asked: Viewer, job_id: str, wait: Wait = None) -> Response:
     """A job with its progress, and its result if it has one. With `wait`, once it has ended."""
-    return json_answer(document_of(await waited(asked, await _found(asked, job_id), wait)))
+    job = await waited(asked, await _found(asked, job_id), wait)
+    if job.status is JobStatus.QUEUED:
+        job = await anyio.to_thread.run_sync(asked.with_reason, job)
+    return json_answer(document_of(job))
 
 
 _EVENT = {

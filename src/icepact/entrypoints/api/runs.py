@@ -12,6 +12,7 @@ from icepact.model.documents import document_of
 from icepact.model.errors import BadInput
 from icepact.model.run import RunRecord
 from icepact.record.liveness import dead
+from icepact.schedule.scopes import shown
 
 router = APIRouter(tags=["tables"])
 _MOST_RUNS = 1000
@@ -63,7 +64,8 @@ def _page(asked: Asked, table: str | None, open_only: bool, limit: int, cursor: 
 
 
 def _document(asked: Asked, run: RunRecord) -> dict[str, Any]:
-    return {**document_of(run), "dead": dead(run, asked.context.service.store) if run.status.open else None}
+    why = dead(run, asked.context.service.store) if run.status.open else None
+    return {**shown(asked.caller, document_of(run)), "dead": why}
 
 
 def _runs(

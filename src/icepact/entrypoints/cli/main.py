@@ -42,10 +42,10 @@ app.add_typer(store_app, name="store")
 app.add_typer(fleet_app)
 app.add_typer(housekeeping_app)
 app.add_typer(service_app)
-app.add_typer(schedule_app)
 app.add_typer(tenants_app, name="tenants")
 app.add_typer(keys_app, name="keys")
 app.add_typer(audit_app)
+app.add_typer(schedule_app)
 
 
 def _version(asked: bool) -> None:

@@ -333,7 +333,7 @@ def audit(
 
 def show_costs(session: Session, table: str | None, *, tenant: str | None, days: float, as_csv: bool) -> None:
     """What was spent for one tenant, or for all."""
-    from icepact.economics.costs_csv import costs_csv
+    from icepact.economics.costs_csv import tenant_costs_csv
     from icepact.entrypoints.serving import build_service
     from icepact.iceberg.names import show_name, table_parts
     from icepact.model.tenant import check_tenant_name
@@ -350,7 +350,7 @@ def show_costs(session: Session, table: str | None, *, tenant: str | None, days:
     every = costs_by_tenant(service.store, service.catalog.recorded_as, since=since, table=name)
     found = [(owner, entry) for owner, costs in every.items() if tenant in (None, owner) for entry in costs]
     if as_csv:
-        typer.echo(costs_csv(found), nl=False)
+        typer.echo(tenant_costs_csv(found), nl=False)
     else:
         session.renderer.costs([entry for _, entry in found])
 

@@ -341,9 +341,14 @@ class IcebergTable:
 
     def expression(self, where: str) -> Any:
         """A row filter in Spark's SQL as Iceberg's expression, or one line that says why not."""
-        converter = self.java.jvm.org.apache.spark.sql.execution.datasources.SparkExpressionConverter
+        spark = self.java.jvm.org.apache.spark.sql
+        converter = spark.execution.datasources.SparkExpressionConverter
         try:
             with self.java.active(), mute_pyspark_errors():
+                parsed = self.java.session.sessionState().sqlParser().parseExpression(where)
+                if spark.catalyst.expressions.SubqueryExpression.hasSubquery(parsed):
+                    # whether other tables are there, and with which columns, is not for whoever may look at this one
+                    raise BadInput(f"where {where!r}: it is about rows of this table, and takes no subqueries")
                 resolved = converter.collectResolvedSparkExpression(self.java.session, self.sql_name, where)
                 return converter.convertToIcebergExpression(resolved)
         except (Py4JError, PySparkException) as error:

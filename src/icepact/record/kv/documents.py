@@ -27,7 +27,7 @@ class KvDocuments(KvBase):
     def documents(self, kind: str, *, prefix: str = "", after: str = "", limit: int = 1000) -> Sequence[StoredDocument]:
         """The first documents of a kind, by their keys."""
         span = below("document", kind, prefix=prefix, after=after or None)
-        found = islice(self._space.scan(span), limit)
+        found = islice(self._space.scan(span, page=max(1, min(limit, 100))), limit)
         return [_stored(kind, parts_of(name)[-1], value) for name, value in found]
 
     def put_document(

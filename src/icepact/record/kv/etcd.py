@@ -205,10 +205,10 @@ class Etcd:
     def _hear_time(self, asked: datetime, answer: httpx.Response) -> None:
         """Every answer says in which second it was given."""
         try:
-            told = parsedate_to_datetime(answer.headers["Date"])
+            theirs = parsedate_to_datetime(answer.headers["Date"])
         except (KeyError, ValueError):
             return
-        self._clock.heard(asked, told, told + timedelta(seconds=1))
+        self._clock.heard(asked, theirs, theirs + timedelta(seconds=1))
 
     def _kept_lease(self) -> str:
         """The lease of this process; renewed now and then."""

@@ -108,8 +108,8 @@ class Redis:
         if self._clock.is_stale:
             asked = self._clock.time()
             seconds, more = self._ask(self._client.time)
-            told = datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=more)
-            self._clock.heard(asked, told, told)
+            theirs = datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=more)
+            self._clock.heard(asked, theirs, theirs)
         return self._clock.now()
 
     def read(self, spans: Sequence[Span]) -> Sequence[Sequence[Entry]]:
