@@ -7,7 +7,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, func, insert, literal, select, union_all, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    delete,
+    func,
+    insert,
+    literal,
+    not_,
+    or_,
+    select,
+    union_all,
+    update,
+)
 
 from icepact.model.documents import to_json
 from icepact.model.errors import Conflict, JobLost
@@ -284,10 +297,21 @@ def _lock_turns(connection: Connection, catalog: str) -> Mapping[str, datetime |
 
 
 def _queue(connection: Connection, catalog: str, taken: Mapping[str, datetime | None], now: datetime) -> Queue:
+    """What may be chosen now; of those of a tenant that differ in nothing but their turn, the first."""
     here = JOBS.c.catalog == catalog
-    due = select(
-        *(JOBS.c[name] for name in ("job_id", "tenant", "table_name", "holds_table", "priority", "submitted_at"))
-    ).where(here, JOBS.c.status == _QUEUED, JOBS.c.due_at <= now)
+    of_running = select(JOBS.c.tenant, JOBS.c.table_name, JOBS.c.holds_table).where(here, JOBS.c.status == _RUNNING)
+    running = connection.execute(of_running).all()
+    held_tables = frozenset(row.table_name for row in running if row.holds_table)
+    turn = (JOBS.c.priority.desc(), JOBS.c.submitted_at, JOBS.c.job_id)
+    due = (
+        select(
+            *(JOBS.c[name] for name in ("job_id", "tenant", "table_name", "holds_table", "priority", "submitted_at")),
+            func.row_number().over(partition_by=(JOBS.c.tenant, JOBS.c.holds_table), order_by=turn).label("place"),
+        )
+        .where(here, JOBS.c.status == _QUEUED, JOBS.c.due_at <= now)
+        .where(or_(not_(JOBS.c.holds_table), JOBS.c.table_name.not_in(sorted(held_tables))))
+        .subquery()
+    )
     waiting = [
         WaitingJob(
             job_id=row.job_id,
@@ -296,17 +320,15 @@ def _queue(connection: Connection, catalog: str, taken: Mapping[str, datetime | 
             priority=row.priority,
             submitted_at=row.submitted_at,
         )
-        for row in connection.execute(due)
+        for row in connection.execute(select(due).where(due.c.place == 1))
     ]
-    held = select(JOBS.c.tenant, JOBS.c.table_name, JOBS.c.holds_table).where(here, JOBS.c.status == _RUNNING)
-    running = connection.execute(held).all()
     return Queue(
         waiting=waiting,
         turns=[
             TenantTurn(tenant=name, running=sum(row.tenant == name for row in running), taken_at=at)
             for name, at in taken.items()
         ],
-        held_tables=frozenset(row.table_name for row in running if row.holds_table),
+        held_tables=held_tables,
     )
 
 
