@@ -27,6 +27,7 @@ from bench.rewrite.results import RESULTS, Measured
 from bench.rewrite.workloads import chosen
 from bench.safety import safety
 from bench.savings import savings
+from bench.service.bars import PARTS, service
 from bench.soak import soak
 from bench.starts import starts
 from bench.stream import stream
@@ -67,6 +68,7 @@ LARGE = {
 }
 """Benchmarks with tables of rewrite's."""
 SOAK = "soak"
+SERVICE = "service"
 DOCS = "docs"
 """Not a benchmark: only writes the pages from the results that are kept."""
 FOLDER = Path(__file__).parents[1] / ".bench"
@@ -76,7 +78,7 @@ def main() -> None:
     """Run what was asked for and print the ratios."""
     arguments = _arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary tables are removed
-    names = arguments.names or [*(b.name for b in BENCHMARKS), *LARGE, SOAK, REWRITE]
+    names = arguments.names or [*(b.name for b in BENCHMARKS), *LARGE, SOAK, SERVICE, REWRITE]
     results: list[Result] = []
     for benchmark in BENCHMARKS:
         if benchmark.name in names:
@@ -93,7 +95,14 @@ def main() -> None:
             results += found
     if SOAK in names:
         print(f"running {SOAK} ...", file=sys.stderr)
-        found = soak(arguments.minutes, arguments.folder, arguments.heap)
+        found = soak(arguments.minutes or 3.0, arguments.folder, arguments.heap)
+        keep(found)
+        results += found
+    if SERVICE in names:
+        print(f"running {SERVICE} ...", file=sys.stderr)
+        parts = tuple(arguments.parts.split(",")) if arguments.parts else PARTS
+        minutes = arguments.minutes or 5.0
+        found = service(arguments.rounds, minutes, arguments.folder, store=arguments.store, parts=parts)
         keep(found)
         results += found
     measured = run(_wishes(arguments)) if REWRITE in names else []
@@ -103,14 +112,18 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    known = [*(b.name for b in BENCHMARKS), *LARGE, SOAK, REWRITE, DOCS]
+    known = [*(b.name for b in BENCHMARKS), *LARGE, SOAK, SERVICE, REWRITE, DOCS]
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("names", nargs="*", help=f"of {', '.join(known)}; default all but docs")
     parser.add_argument("--rounds", type=int, default=7, help="measurements of each side, for cold and pin")
     parser.add_argument("--scale", type=float, default=1.0, help="of rewrite's tables: 1 is about 1 GB each")
     parser.add_argument("--workloads", help="of rewrite, such as a,c1; default all")
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each side, for rewrite")
-    parser.add_argument("--minutes", type=float, default=3.0, help="of each side, for soak; default %(default)s")
+    parser.add_argument(
+        "--minutes", type=float, help="of each side, for soak, 3 by default; of the load, for service, 5 by default"
+    )
+    parser.add_argument("--parts", help=f"of service, such as job,load; default {','.join(PARTS)}")
+    parser.add_argument("--store", help="record store under the load of service; default a file")
     parser.add_argument(
         "--runs", type=int, default=10, help="compactions under the stream, for stream; its bar is for 50"
     )

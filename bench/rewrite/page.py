@@ -70,7 +70,7 @@ times as long as `cp`.
 
 ## Other figures
 
-From `.venv/bin/python -m bench {names} starts lanes convert join soak stream --runs 50`,
+From `.venv/bin/python -m bench {names} starts lanes convert join soak service stream --runs 50`,
 and `.venv/bin/python -m bench safety --scale 4`.
 Starts: tables of 20 files and 5 MB; the pause is one after which Spark has ended idle Python workers, and its run of
 workload (a) is by a new `Compactor` with an empty record store in the same session.
@@ -78,6 +78,11 @@ Soak: on one table of format version 2, Spark and a streaming writer append, Spa
 PyIceberg appends and overwrites, a streaming writer upserts by equality deletes, and another one deletes by position.
 Writers take turns, so that whatever they lose, they lose to the compaction: icepact's with `commit_when: quiet`,
 Spark's with partial progress.
+Service: a real `icepact serve` in a process of its own, asked over loopback. Jobs go through the client, in turn with
+the same call in a warm process on the same catalog; each has a table of its own. Cached health is asked for in turn with
+`/healthz`, over the same connections, with a key. The load is two `icepact serve` with a worker each on one record
+store; writers append to every table before it is compacted, and the commits that jobs tell of are held against those in
+the tables.
 Stream: each run begins at any moment, on a table that no merge or up to two have deleted rows of. A merge deletes some
 25 rows in each data file and appends 2,000. Its commit is what Spark's merge-on-read `MERGE` makes, one row delta that
 is validated alike, by a thread with a catalog of its own. The rows are drawn, and deletes committed through

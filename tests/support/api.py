@@ -64,7 +64,7 @@ class Hands:
             return job
         self._keep(job, result)
         store.end_job(job.claim, JobStatus.SUCCEEDED, result=result)
-        self.service.ended.ring()
+        self.service.ended.ring(job.job_id)
         return job
 
     def _keep(self, job: Job, result: Mapping[str, Any]) -> None:

@@ -245,6 +245,7 @@ class Queue:
     """All that decides which job is next."""
 
     waiting: Sequence[WaitingJob]
+    """Those that are due; jobs that could not be next, whoever's turn it is, may be missing."""
     turns: Sequence[TenantTurn]
     held_tables: frozenset[str] = frozenset()
     """Tables that running jobs hold."""

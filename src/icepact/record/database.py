@@ -21,7 +21,7 @@ from icepact.record.clock import ServerClock, utc_now
 from icepact.record.retries import Away, Patience
 from icepact.record.tables import METADATA
 
-SCHEMA_VERSION = "0008"
+SCHEMA_VERSION = "0009"
 """The newest migration; a test holds it against the folder."""
 _ONLY_READING = "icepact_only_reading"
 _MAX_NAMES = 500

@@ -7,7 +7,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, literal, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    delete,
+    func,
+    insert,
+    literal,
+    not_,
+    or_,
+    select,
+    union_all,
+    update,
+)
 
 from icepact.model.documents import to_json
 from icepact.model.errors import Conflict, JobLost
@@ -180,29 +193,32 @@ class SqlJobs(Database):
         results: bool = False,
     ) -> Sequence[Job]:
         """The newest jobs first."""
-        columns = [*_LEAN_COLUMNS, JOBS.c.result] if results else _LEAN_COLUMNS
-        wanted = select(*columns).where(JOBS.c.catalog == catalog)
+        wanted = select(JOBS.c.job_id).where(JOBS.c.catalog == catalog)
         if tenant is not None:
             wanted = wanted.where(JOBS.c.tenant == tenant)
         if table is not None:
             wanted = wanted.where(JOBS.c.table_name == table)
         if operation is not None:
             wanted = wanted.where(JOBS.c.operation == operation.value)
-        if statuses:
-            wanted = wanted.where(JOBS.c.status.in_([status.value for status in statuses]))
         if before is not None:
             wanted = wanted.where(JOBS.c.job_id < before)
-        return [job_of(row._mapping) for row in self._rows(wanted.order_by(JOBS.c.job_id.desc()).limit(limit))]
+        # one list for each status: an index has the jobs of one in their order, and has none for those of several
+        lists = [wanted.where(JOBS.c.status == status.value) for status in statuses] or [wanted]
+        ids = union_all(*(select(_newest(one, limit).subquery().c.job_id) for one in lists))
+        columns = [*_LEAN_COLUMNS, JOBS.c.result] if results else _LEAN_COLUMNS
+        rows = self._rows(_newest(select(*columns).where(JOBS.c.job_id.in_(ids)), limit))
+        return [job_of(row._mapping) for row in rows]
 
     def queue_sizes(self, catalog: str) -> Sequence[QueueSize]:
         """How many jobs of each tenant wait and run."""
         kind = (JOBS.c.tenant, JOBS.c.status, JOBS.c.operation)
-        wanted = (
+        open_jobs = (
             select(*kind, func.count().label("jobs"), func.min(JOBS.c.due_at).label("first_due_at"))
-            .where(JOBS.c.catalog == catalog, JOBS.c.status.in_([_QUEUED, _RUNNING]))
+            .where(JOBS.c.catalog == catalog, JOBS.c.status == status)
             .group_by(*kind)
+            for status in (_QUEUED, _RUNNING)
         )
-        rows = self._rows(wanted)
+        rows = self._rows(union_all(*open_jobs))
 
         def size(tenant: str) -> QueueSize:
             queued, running = (
@@ -281,10 +297,21 @@ def _lock_turns(connection: Connection, catalog: str) -> Mapping[str, datetime |
 
 
 def _queue(connection: Connection, catalog: str, taken: Mapping[str, datetime | None], now: datetime) -> Queue:
+    """What may be chosen now; of those of a tenant that differ in nothing but their turn, the first."""
     here = JOBS.c.catalog == catalog
-    due = select(
-        *(JOBS.c[name] for name in ("job_id", "tenant", "table_name", "holds_table", "priority", "submitted_at"))
-    ).where(here, JOBS.c.status == _QUEUED, JOBS.c.due_at <= now)
+    of_running = select(JOBS.c.tenant, JOBS.c.table_name, JOBS.c.holds_table).where(here, JOBS.c.status == _RUNNING)
+    running = connection.execute(of_running).all()
+    held_tables = frozenset(row.table_name for row in running if row.holds_table)
+    turn = (JOBS.c.priority.desc(), JOBS.c.submitted_at, JOBS.c.job_id)
+    due = (
+        select(
+            *(JOBS.c[name] for name in ("job_id", "tenant", "table_name", "holds_table", "priority", "submitted_at")),
+            func.row_number().over(partition_by=(JOBS.c.tenant, JOBS.c.holds_table), order_by=turn).label("place"),
+        )
+        .where(here, JOBS.c.status == _QUEUED, JOBS.c.due_at <= now)
+        .where(or_(not_(JOBS.c.holds_table), JOBS.c.table_name.not_in(sorted(held_tables))))
+        .subquery()
+    )
     waiting = [
         WaitingJob(
             job_id=row.job_id,
@@ -293,18 +320,20 @@ def _queue(connection: Connection, catalog: str, taken: Mapping[str, datetime | 
             priority=row.priority,
             submitted_at=row.submitted_at,
         )
-        for row in connection.execute(due)
+        for row in connection.execute(select(due).where(due.c.place == 1))
     ]
-    held = select(JOBS.c.tenant, JOBS.c.table_name, JOBS.c.holds_table).where(here, JOBS.c.status == _RUNNING)
-    running = connection.execute(held).all()
     return Queue(
         waiting=waiting,
         turns=[
             TenantTurn(tenant=name, running=sum(row.tenant == name for row in running), taken_at=at)
             for name, at in taken.items()
         ],
-        held_tables=frozenset(row.table_name for row in running if row.holds_table),
+        held_tables=held_tables,
     )
+
+
+def _newest(wanted: Select[Any], limit: int) -> Select[Any]:
+    return wanted.order_by(JOBS.c.job_id.desc()).limit(limit)
 
 
 # -- values ---------------------------------------------------------------------------------------

@@ -159,8 +159,10 @@ JOBS = Table(
     Column("fingerprint", Text, nullable=False),
     Column("plan", LargeBinary),
     Column("trace", Text),
-    Index("jobs_by_status", "catalog", "status", "due_at"),
-    Index("jobs_by_table", "catalog", "table_name", "operation", "job_id"),
+    Index("jobs_by_status", "catalog", "status", "tenant", "job_id", "due_at"),
+    Index("jobs_by_tenant", "catalog", "tenant", "job_id"),
+    Index("jobs_by_table", "catalog", "table_name", "tenant", "job_id"),
+    Index("jobs_by_end", "finished_at"),
     Index("jobs_by_key", "catalog", "tenant", "idempotency_key", unique=True),
     Index(
         "one_job_holds_a_table",

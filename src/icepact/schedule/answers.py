@@ -14,6 +14,8 @@ from icepact.record.store import DocumentStore
 
 HEALTH = "health"
 """Documents `{"health": ..., "taken_at": ..., "snapshot_id": ...}`, by `health_key`."""
+_GIST = "health-gist"
+"""The same without lists and mappings, for whoever asks about all tables at once: these can be long."""
 TABLES = "tables"
 """Documents `{"tables": [...], "taken_at": ...}`, by the catalog's name in the record store."""
 WORKER = "worker"
@@ -48,6 +50,8 @@ def keep_health(
     """Remember the health of a table."""
     body = {"health": health, "taken_at": taken_at.isoformat(), "snapshot_id": health.get("snapshot_id")}
     store.put_document(HEALTH, health_key(catalog, table), body)
+    gist = {name: value for name, value in health.items() if not isinstance(value, list | tuple | Mapping)}
+    store.put_document(_GIST, health_key(catalog, table), {**body, "health": gist})
 
 
 def known_health(store: DocumentStore, catalog: str, table: str) -> KnownHealth | None:
@@ -59,9 +63,10 @@ def known_health(store: DocumentStore, catalog: str, table: str) -> KnownHealth 
 def known_healths(
     store: DocumentStore, catalog: str, *, after: str = "", limit: int = 1000
 ) -> Mapping[str, KnownHealth]:
-    """The health of each table of a catalog as it was found last, by table, sorted; only tables `after` one."""
+    """The gist of the health of each table of a catalog as it was found last, without what there is several of: by
+    table, sorted; only tables `after` one."""
     prefix = health_key(catalog, "")
-    found = store.documents(HEALTH, prefix=prefix, after=f"{prefix}{after}" if after else "", limit=limit)
+    found = store.documents(_GIST, prefix=prefix, after=f"{prefix}{after}" if after else "", limit=limit)
     return {one.key.removeprefix(prefix): _health(one) for one in found}
 
 

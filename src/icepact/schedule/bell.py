@@ -4,6 +4,10 @@ Whoever waits looks into the store now and then all the same: a bell that rings 
 """
 
 import threading
+from collections import OrderedDict
+
+_MOST_KEPT = 10_000
+"""Things about which it is remembered that it has rung."""
 
 
 class Bell:
@@ -11,6 +15,8 @@ class Bell:
 
     def __init__(self) -> None:
         self._rung = 0
+        self._about: OrderedDict[str, int] = OrderedDict()
+        """How often it had rung when it rang last, by what it was about."""
         self._changed = threading.Condition()
 
     @property
@@ -18,11 +24,19 @@ class Bell:
         """How often it has rung."""
         return self._rung
 
-    def ring(self) -> None:
-        """Wake all who wait."""
+    def ring(self, about: str = "") -> None:
+        """Wake all who wait; nothing that it is `about` is all that there is."""
         with self._changed:
             self._rung += 1
+            self._about[about] = self._rung
+            self._about.move_to_end(about)
+            if len(self._about) > _MOST_KEPT:
+                self._about.popitem(last=False)
             self._changed.notify_all()
+
+    def has_rung(self, about: str, *, since: int) -> bool:
+        """Whether it has rung about something since it had rung so often."""
+        return max(self._about.get(about, 0), self._about.get("", 0)) > since
 
     def wait(self, seconds: float, *, since: int) -> bool:
         """Wait until it has rung more often than `since`; false if it has not."""

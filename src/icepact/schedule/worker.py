@@ -115,10 +115,11 @@ class Worker:
         *,
         settings: WorkerSettings | None = None,
         bell: Bell | None = None,
-        ended: Callable[[], None] = lambda: None,
+        ended: Callable[[str], object] = lambda _: None,
         memory: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`bell` rings when there may be a new job, if somebody knows; `ended` is called after a job has ended.
+        """`bell` rings when there may be a new job, if somebody knows; `ended` is called with the id of a
+        job that has ended.
         `memory` tells how many bytes this process holds, with those that it has started."""
         self._application = application
         self._store = store
@@ -295,7 +296,7 @@ class Worker:
             listened_to = self._end(holding, end, answer)
         finally:
             self._holding, self._state = None, "idle"
-            self._said_ended()
+            self._said_ended(job.job_id)
         if listened_to:
             self._afterwards(holding.job, end, answer)
 

@@ -12,7 +12,7 @@ from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
 
 from icepact.model.errors import Conflict, JobLost
-from icepact.model.job import Job, JobProgress, JobStatus, Operation, Queue
+from icepact.model.job import DEFAULT_TENANT, Job, JobProgress, JobStatus, Operation, Queue, TenantLimit
 from icepact.record.sql import SqlStore
 from icepact.record.store import RecordStore
 from icepact.record.tables import JOBS
@@ -140,6 +140,20 @@ def test_tenants_take_turns(store: RecordStore, clock: Clock) -> None:
         order.append(job.job_id)
         store.end_job(job.claim, JobStatus.SUCCEEDED)
     assert order == ["a0", "b0", "a1", "b1", "a2", "a3", "a4", "a5"]
+
+
+def test_who_only_looks_comes_by_those_who_spent_too_much(store: RecordStore) -> None:
+    store.submit_job(make_job("j1"))
+    store.submit_job(make_job("j2", job_request(table="db.other"), tenant="b", priority=-9))
+    store.submit_job(make_job("j3", job_request(Operation.HEALTH), priority=-9))
+
+    def choose(queue: Queue) -> str | None:
+        limits = [TenantLimit(tenant=name, used_up=True) for name in (DEFAULT_TENANT, "b")]
+        return next_job(replace(queue, limits=limits))
+
+    job = store.take_job("local", US, seconds=60, choose=choose)
+    assert job is not None
+    assert job.job_id == "j3"
 
 
 def test_a_choice_that_somebody_else_made_is_no_job(store: RecordStore) -> None:

@@ -165,7 +165,7 @@ def test_waiting_ends_with_the_job_or_with_the_time(store: KvStore) -> None:
         taken = store.take_job(CATALOG, US, seconds=10, choose=next_job)
         assert taken is not None
         store.end_job(taken.claim, JobStatus.SUCCEEDED, result={"files": 3})
-        ended.ring()
+        ended.ring(job.job_id)
 
     worker = threading.Timer(0.1, work)
     worker.start()
@@ -185,3 +185,15 @@ def test_the_bell_rings_for_what_was_submitted(store: KvStore) -> None:
     assert submitted.rung == 2
     assert submitted.wait(0, since=1)
     assert not submitted.wait(0, since=2)
+
+
+def test_a_bell_rings_about_one_thing_or_about_all() -> None:
+    bell = Bell()
+    bell.ring("a")
+    assert bell.has_rung("a", since=0)
+    assert not bell.has_rung("b", since=0)
+    assert not bell.has_rung("a", since=bell.rung)
+    since = bell.rung
+    bell.ring()
+    assert bell.has_rung("a", since=since)
+    assert bell.has_rung("b", since=since)

@@ -36,19 +36,25 @@ class Watch:
 
     async def ended(self, job: Job, seconds: float) -> Job:
         """A job once it has ended, or as it is after so many seconds."""
-        until, look = time.monotonic() + seconds, _FIRST_LOOK
+        until, look, rung = time.monotonic() + seconds, _FIRST_LOOK, 0
         while not job.status.ended and (left := until - time.monotonic()) > 0:
-            look = await self.pause(look, left)
+            look = await self.pause(job, look, left, since=rung)
+            rung = self.rung
             job = await anyio.to_thread.run_sync(self._jobs.get, job.job_id)
         return job
 
-    async def pause(self, look: float, most: float) -> float:
-        """Wait a while; returns how long to wait the next time."""
+    @property
+    def rung(self) -> int:
+        """How often somebody has said that a job has ended: whoever looks at one asks before."""
+        return self._ended.rung
+
+    async def pause(self, job: Job, look: float, most: float, *, since: int) -> float:
+        """Wait a while, or until it is said that a job has ended, if that was not `since` then; returns how long to
+        wait the next time."""
         self._waiting += 1
-        rung = self._ended.rung
         until = time.monotonic() + min(max(look, self._waiting / _LOOKS_PER_SECOND), most)
         try:
-            while (left := until - time.monotonic()) > 0 and self._ended.rung == rung:
+            while (left := until - time.monotonic()) > 0 and not self._ended.has_rung(job.job_id, since=since):
                 await anyio.sleep(min(left, max(_FIRST_LOOK, self._waiting / _WAKES_PER_SECOND)))
         finally:
             self._waiting -= 1

@@ -112,7 +112,7 @@ async def job_events(asked: Viewer, job_id: str) -> Response:
 
 
 async def _events(asked: Asked, job: Job) -> AsyncIterator[bytes]:
-    context, look = asked.context, 0.05
+    context, look, rung = asked.context, 0.05, 0
     until, heard = monotonic() + context.settings.stream_seconds, monotonic()
     context.streams += 1
     try:
@@ -130,7 +130,8 @@ async def _events(asked: Asked, job: Job) -> AsyncIterator[bytes]:
                 yield b": nothing new\n\n"
             if monotonic() > until or context.service.draining.is_set():
                 return  # whoever watches asks again, perhaps another process
-            look = await context.watch.pause(look, 1.0)
+            look = await context.watch.pause(job, look, 1.0, since=rung)
+            rung = context.watch.rung
             try:
                 job = await anyio.to_thread.run_sync(_by_now, asked, job.job_id)
             except BadInput:

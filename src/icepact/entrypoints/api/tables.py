@@ -68,8 +68,12 @@ def _page_of_tables(asked: Asked, names: list[str], after: str | None, limit: in
     service = asked.context.service
     rest = [name for name in names if after is None or name > after]
     shown = rest[:limit]
-    store, catalog = service.store, service.catalog.recorded_as
-    entries = [entry_of(name, known_health(store, catalog, name)) for name in shown]
+    known: dict[str, KnownHealth] = {}
+    at, last = after or "", shown[-1] if shown else ""
+    while at < last and (batch := known_healths(service.store, service.catalog.recorded_as, after=at, limit=MOST)):
+        known |= batch
+        at = max(batch)
+    entries = [entry_of(name, known.get(name)) for name in shown]
     more = cursor_of("tables", shown[-1]) if len(rest) > limit else None
     return json_answer({"items": [document_of(entry) for entry in entries], "next": more})
 

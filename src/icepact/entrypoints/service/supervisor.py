@@ -32,10 +32,10 @@ class Supervisor:
         workers: int,
         grace: float,
         metrics: Path | None = None,
-        ended: Callable[[], None] = lambda: None,
+        ended: Callable[[str], object] = lambda _: None,
     ) -> None:
         """`given` is what `build_service` is given, `metrics` the folder into which workers write what they count;
-        `ended` is called when a worker says that a job has ended."""
+        `ended` is called with the id of a job of which a worker says that it has ended."""
         counted = None if metrics is None else str(metrics)
         self._settings = json.dumps({"given": dict(given), "workers": workers, "metrics": counted})
         self._grace = grace
@@ -108,8 +108,8 @@ class Supervisor:
         self._write(child, f"{self._settings}\n")
         assert child.stdout is not None
         with child.stdout:
-            for _ in child.stdout:
-                self._said_ended()
+            for line in child.stdout:
+                self._said_ended(line.strip())
         code = child.wait()
         with suppress(OSError, ValueError):
             assert child.stdin is not None

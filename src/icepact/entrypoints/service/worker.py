@@ -1,7 +1,7 @@
 """The process of a worker, a child of `icepact serve` or `icepact worker`.
 
 It reads its settings from stdin, as one line of JSON; every line after that says that there may be a new job, and the
-end of stdin that the parent is gone. On stdout it writes a line when a job has ended.
+end of stdin that the parent is gone. On stdout it writes the id of each job that has ended.
 """
 
 import json
@@ -34,7 +34,7 @@ _log = logging.getLogger("icepact")
 class WorkerProcess:
     """A worker, and what this process hears: signals, and its parent."""
 
-    def __init__(self, service: Service, *, workers: int, bell: Bell, ended: Callable[[], None]) -> None:
+    def __init__(self, service: Service, *, workers: int, bell: Bell, ended: Callable[[str], object]) -> None:
         given = service.config.service
         self._grace = given.grace
         application = application_of(service.config, service.catalog, service.policies, service.store)
@@ -99,9 +99,9 @@ def work_for_parent() -> int:
     settings: Mapping[str, Any] = json.loads(lines.readline())
     bell = Bell()
 
-    def said_ended() -> None:
+    def said_ended(job_id: str) -> None:
         with suppress(OSError):  # nobody may listen any more
-            answers.write("ended\n")
+            answers.write(f"{job_id}\n")
 
     service = build_service(settings["given"])
     set_up_telemetry(service.config, log_level=logging.INFO)
