@@ -149,7 +149,7 @@ class _Clients:
         if operation == "compact":
             async with self._locks[table]:
                 await asyncio.to_thread(self._writer.append, name)
-        path, body = f"/api/v1/tables/{name}/{operation}", dict(_OPTIONS)
+        path, body = f"/api/v1/tables/{name}/{operation}", dict[str, Any](_OPTIONS)
         if operation == "compact":
             path, body = "/api/v1/compact", {"table": name, **_OPTIONS}
         if operation in ("manifests", "policy", "health"):

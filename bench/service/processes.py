@@ -182,4 +182,4 @@ def run(command: Sequence[str], **more: Any) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False, **more)
     if done.returncode:
         raise RuntimeError(f"{command[0]} failed: {done.stderr[-2000:]}")
-    return done.stdout
+    return str(done.stdout)
