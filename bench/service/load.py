@@ -37,7 +37,7 @@ _OPERATIONS = (
     "policy",
 )
 """Jobs in turn."""
-_OPTIONS = {"options": {"rewrite_all": True}}
+_OPTIONS = {"rewrite_all": True}
 """So that every compaction has a commit."""
 _LATE = (429, 503)
 """Answers that are allowed if they say when to ask again."""
@@ -146,11 +146,10 @@ class _Clients:
         operation = _OPERATIONS[number // self._tables % len(_OPERATIONS)]
         if operation == "compact":
             await asyncio.to_thread(self._writer.append, name)
-        path, body = f"/api/v1/tables/{name}/{operation}", dict(_OPTIONS)
-        if operation == "compact":
-            path, body = "/api/v1/compact", {"table": name, **_OPTIONS}
-        if operation in ("manifests", "policy", "health"):
-            body = {}
+        path = "/api/v1/compact" if operation == "compact" else f"/api/v1/tables/{name}/{operation}"
+        body: dict[str, Any] = {"table": name} if operation == "compact" else {}
+        if operation in ("compact", "plan"):
+            body |= {"options": _OPTIONS}
         self._result.submitted += 1
         began = time.monotonic()
         job = await self._ask(http, "POST", path, json=body, headers={"Idempotency-Key": f"job-{number}"})
