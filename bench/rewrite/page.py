@@ -81,8 +81,8 @@ Spark's with partial progress.
 Service: a real `icepact serve` in a process of its own, asked over loopback. Jobs go through the client, in turn with
 the same call in a warm process on the same catalog; each has a table of its own. Cached health is asked for in turn
 with `/healthz`, over the same connections, with a key. The load is two `icepact serve` with a worker each on one record
-store; writers append to every table before it is compacted, and the commits that jobs tell of are held against those
-in the tables.
+store; before each compaction a writer appends a file, and the commits that jobs tell of are held against those in the
+tables.
 Stream: each run begins at any moment, on a table that no merge or up to two have deleted rows of. A merge deletes some
 25 rows in each data file and appends 2,000. Its commit is what Spark's merge-on-read `MERGE` makes, one row delta that
 is validated alike, by a thread with a catalog of its own. The rows are drawn, and deletes committed through

@@ -6,7 +6,6 @@ that its job tells of are in the table, belong to no other job, and there are no
 
 import asyncio
 import random
-import sqlite3
 import statistics
 import threading
 import time
@@ -20,6 +19,7 @@ import psutil
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
+from sqlalchemy.exc import OperationalError
 
 from bench.service.processes import Place, Serve
 
@@ -37,17 +37,16 @@ _OPERATIONS = (
     "policy",
 )
 """Jobs in turn."""
-_OPTIONS = {"options": {"min_input_files": 2, "profit_margin": 0}}
+_OPTIONS = {"rewrite_all": True}
+"""So that every compaction has a commit."""
 _LATE = (429, 503)
 """Answers that are allowed if they say when to ask again."""
 _SAMPLE = 1.0
 """Seconds between two looks at memory."""
 _PATIENCE = 600.0
 """Seconds for the last jobs to end."""
-_FILES = 3
-"""That a writer appends before a compaction of the table is asked for."""
-_WARM = 20
-"""Jobs before anything counts."""
+_TRIES = 20
+"""Of a writer's commit."""
 
 
 @dataclass(kw_only=True)
@@ -118,14 +117,13 @@ def _watch(serves: Sequence[Serve], result: Load, over: threading.Event) -> None
 
 
 class _Clients:
-    """Fifty people who are never content."""
+    """All of them, in one process."""
 
     def __init__(self, place: Place, serves: Sequence[Serve], result: Load, key: str, tables: int) -> None:
         self._serves, self._result, self._tables = serves, result, tables
         self._headers = {"Authorization": f"Bearer {key}"}
         self._dice = random.Random(20)
         self._writer = _Writer(place)
-        self._locks = [asyncio.Lock() for _ in range(tables)]
 
     async def run(self, seconds: float, jobs: int) -> None:
         """Each client has its share of the jobs, one after the other, spread over the time."""
@@ -147,13 +145,11 @@ class _Clients:
         name = f"bench.e{table}"
         operation = _OPERATIONS[number // self._tables % len(_OPERATIONS)]
         if operation == "compact":
-            async with self._locks[table]:
-                await asyncio.to_thread(self._writer.append, name)
-        path, body = f"/api/v1/tables/{name}/{operation}", dict[str, Any](_OPTIONS)
-        if operation == "compact":
-            path, body = "/api/v1/compact", {"table": name, **_OPTIONS}
-        if operation in ("manifests", "policy", "health"):
-            body = {}
+            await asyncio.to_thread(self._writer.append, name)
+        path = "/api/v1/compact" if operation == "compact" else f"/api/v1/tables/{name}/{operation}"
+        body: dict[str, Any] = {"table": name} if operation == "compact" else {}
+        if operation in ("compact", "plan"):
+            body |= {"options": _OPTIONS}
         self._result.submitted += 1
         began = time.monotonic()
         job = await self._ask(http, "POST", path, json=body, headers={"Idempotency-Key": f"job-{number}"})
@@ -205,17 +201,16 @@ class _Writer:
         self._lock = threading.Lock()
 
     def append(self, name: str) -> None:
-        """Some files, each by a commit of its own; a compaction may be faster."""
+        """A small file; a compaction of the table may be faster, and then it is tried again."""
+        ids = list(range(1000))
+        rows = pa.table({"id": pa.array(ids, pa.int64()), "text": [f"row {one}" for one in ids]})
         with self._lock:
-            for number in range(_FILES):
-                ids = list(range(1000 * number, 1000 * number + 1000))
-                rows = pa.table({"id": pa.array(ids, pa.int64()), "text": [f"row {one}" for one in ids]})
-                for _ in range(20):
-                    try:
-                        self._catalog.load_table(name).append(rows)
-                        break
-                    except (CommitFailedException, sqlite3.OperationalError):
-                        continue
+            for _ in range(_TRIES):
+                try:
+                    return self._catalog.load_table(name).append(rows)
+                except (CommitFailedException, OperationalError):
+                    time.sleep(0.05)
+        raise RuntimeError(f"{name} cannot be written to")
 
 
 def _catalog(place: Place) -> SqlCatalog:

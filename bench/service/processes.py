@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.request import urlopen
 
 import psutil
@@ -177,9 +176,9 @@ class Library:
         return line
 
 
-def run(command: Sequence[str], **more: Any) -> str:
+def run(command: Sequence[str]) -> str:
     """What a command prints."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, **more)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{command[0]} failed: {done.stderr[-2000:]}")
     return str(done.stdout)

@@ -306,9 +306,7 @@ def _queue(connection: Connection, catalog: str, taken: Mapping[str, datetime | 
     due = (
         select(
             *(JOBS.c[name] for name in ("job_id", "tenant", "table_name", "holds_table", "priority", "submitted_at")),
-            func.row_number()
-            .over(partition_by=(JOBS.c.tenant, JOBS.c.holds_table), order_by=turn)
-            .label("turn_number"),
+            func.row_number().over(partition_by=(JOBS.c.tenant, JOBS.c.holds_table), order_by=turn).label("rank"),
         )
         .where(here, JOBS.c.status == _QUEUED, JOBS.c.due_at <= now)
         .where(or_(not_(JOBS.c.holds_table), JOBS.c.table_name.not_in(sorted(held_tables))))
@@ -322,7 +320,7 @@ def _queue(connection: Connection, catalog: str, taken: Mapping[str, datetime | 
             priority=row.priority,
             submitted_at=row.submitted_at,
         )
-        for row in connection.execute(select(due).where(due.c.turn_number == 1))
+        for row in connection.execute(select(due).where(due.c.rank == 1))
     ]
     return Queue(
         waiting=waiting,

@@ -1,6 +1,8 @@
 """Tables: what is known of them, what is asked of workers about them, and what is to be done with them."""
 
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Annotated, Any
 
 import anyio.to_thread
@@ -56,17 +58,17 @@ async def list_tables(
         if (failed := failure_of(asked, job)) is not None:
             return failed
         known = (_names(job), service.clock())
-    names = sorted(name for name in known[0] if asked.caller.sees(name))
-    return await anyio.to_thread.run_sync(_page_of_tables, asked, names, key_of(cursor, "tables"), limit)
+    return await anyio.to_thread.run_sync(_page_of_tables, asked, known[0], key_of(cursor, "tables"), limit)
 
 
 def _names(job: Job) -> list[str]:
     return [str(name) for name in (job.result or {}).get("tables", ())]
 
 
-def _page_of_tables(asked: Asked, names: list[str], after: str | None, limit: int) -> Response:
+def _page_of_tables(asked: Asked, names: Sequence[str], after: str | None, limit: int) -> Response:
     service = asked.context.service
-    rest = [name for name in names if after is None or name > after]
+    later = sorted(name for name in names if after is None or name > after)
+    rest = list(islice(filter(asked.caller.sees, later), limit + 1))
     shown = rest[:limit]
     known: dict[str, KnownHealth] = {}
     at, last = after or "", shown[-1] if shown else ""
