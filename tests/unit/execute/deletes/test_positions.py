@@ -128,8 +128,18 @@ def test_rows_of_a_path_that_the_dictionary_lacks(tmp_path: Path) -> None:
     path.write_bytes(parquet(table, compression="none"))
     assert len(read_positions(ref(20_000), path.read_bytes()).positions) == 20_000
     index_beyond_dictionary(path)
-    with pytest.raises(BrokenDelete, match="d is damaged: an index is beyond its dictionary"):
+    with pytest.raises(UnsupportedDelete, match="cannot read d: Index not in dictionary bounds"):
         read_positions(ref(20_000), path.read_bytes())
+
+
+def test_a_dictionary_page_that_repeats_itself() -> None:
+    """Nothing forbids it: the fourth of five paths is the second once more."""
+    data = bytearray(parquet(table_of([("abcde"[n % 5], n) for n in range(1000)]), compression="none"))
+    at = data.index(b"\x01\0\0\0d")
+    data[at : at + 5] = b"\x01\0\0\0b"
+    index = read_positions(ref(1000), bytes(data))
+    assert {path: len(index.of(path)) for path in "abcde"} == {"a": 200, "b": 400, "c": 200, "d": 0, "e": 200}
+    assert set(index.of("b").tolist()) == {n for n in range(1000) if n % 5 in (1, 3)}
 
 
 def test_an_unknown_format_is_left_to_others() -> None:
