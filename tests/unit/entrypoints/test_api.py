@@ -300,7 +300,7 @@ def test_a_process_that_is_to_end_says_so(tmp_path: Path) -> None:
 def test_metrics_count_requests_by_their_routes(http: httpx.Client) -> None:
     http.get("/api/v1/tables/db.secretname/history")
     text = http.get("/metrics").text
-    assert 'route="/tables/{table}/history"' in text
+    assert 'route="/api/v1/tables/{table}/history"' in text
     assert "secretname" not in text
 
 
