@@ -67,6 +67,7 @@ _WAITS = {
     "icepact.iceberg.commit.statistics": "_FIRST_WAIT",
     "icepact.maintain.convert": "FIRST_WAIT",
     "icepact.maintain.runs": "_FIRST_WAIT",
+    "icepact.record.retries": "FIRST_PATIENCE",
 }
 """Seconds before something is tried for the second time; they double from there."""
 

@@ -31,6 +31,7 @@ from icepact.model.job import Job, JobStatus, Operation
 from icepact.model.reading import health_of, job_of, run_of
 from icepact.model.run import RunRecord
 from icepact.model.saved import SavedPlan, parse_saved, saved_text
+from icepact.model.schedule import ScheduleView
 from icepact.model.tenant import ApiKey, Role, Tenant
 
 if TYPE_CHECKING:
@@ -192,6 +193,14 @@ class Client:
     def policy(self, table: str) -> TablePolicies:
         """What holds for a table, and where each value came from."""
         return _value(TablePolicies, self._answer(f"{_table(table)}/policy", Operation.POLICY))
+
+    def schedule(self, table: str) -> ScheduleView:
+        """When a table is next, why, and what is expected of its writers."""
+        return _value(ScheduleView, self._get(f"{_table(table)}/schedule"))
+
+    def schedules(self) -> Iterator[ScheduleView]:
+        """Tables that are looked after by themselves, without forecasts."""
+        yield from (_value(ScheduleView, found) for found in self._pages("/schedules"))
 
     def history(self, table: str) -> Iterator[RunRecord]:
         """Runs on a table, newest first."""

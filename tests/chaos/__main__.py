@@ -13,6 +13,7 @@ python -m tests.chaos docs
 """
 
 import argparse
+import contextlib
 import itertools
 import shutil
 import signal
@@ -27,7 +28,6 @@ from tests.chaos import answers, disks, faults, kills, ledger, orphans, search, 
 from tests.chaos.page import write_page
 from tests.support.servers.cluster import spark_cluster
 from tests.support.servers.faulty import Rates
-from tests.support.servers.postgres import fresh_database, postgres
 
 CYCLE = 25.0
 """Seconds of a soak between two comparisons, about."""
@@ -162,21 +162,18 @@ def _workers(arguments: argparse.Namespace, folder: Path) -> Trials:
 
 
 def _services(arguments: argparse.Namespace, folder: Path) -> Trials:
-    """So many kills of processes of a service, half of them with its records in SQLite, the others in PostgreSQL."""
+    """So many kills of processes of a service, shared by the stores of its records."""
     folder.chmod(0o711)  # PostgreSQL may run as another user
-    seed, count = arguments.seed, arguments.count
-    first = _first(arguments, services.KIND)
-    in_sqlite = services.service_kills(folder / "sqlite", first=first, seed=seed)
-    yield from itertools.islice(in_sqlite, (count + 1) // 2)
-    in_sqlite.close()
-    if count < 2:
-        return
-    with postgres(folder) as server:
-        address = fresh_database(server)
+    each = -(-arguments.count // len(services.STORES))
+    for kind in services.STORES:
+        home = folder / f"service-{kind}"
+        home.mkdir(mode=0o711)
         first = _first(arguments, services.KIND)
-        yield from itertools.islice(
-            services.service_kills(folder / "postgres", first=first, seed=seed, store=address), count // 2
-        )
+        with services.address_of(kind, home) as address:
+            kills_of_one = services.service_kills(home, first=first, seed=arguments.seed, store=address)
+            with contextlib.closing(kills_of_one):
+                for entry in itertools.islice(kills_of_one, each):
+                    yield {**entry, "store": kind}
 
 
 def _search(arguments: argparse.Namespace, folder: Path) -> Trials:

@@ -19,11 +19,15 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.model.job import Job, JobRequest, JobStatus, Operation
+from icepact.record.open import open_store
 from icepact.record.process import is_gone
 from icepact.record.store import RecordStore
 from icepact.schedule.jobs import Jobs
 from tests.support.compactors import short_compactor
 from tests.support.oracle import seen
+from tests.support.servers.etcd import etcd_server
+from tests.support.servers.postgres import fresh_database, postgres
+from tests.support.servers.redis import redis_server
 
 KIND = "service-kill"
 LONGEST = 300.0
@@ -41,9 +45,9 @@ _WORKER = "icepact.entrypoints.service.worker"
 class ServiceUnderTest:
     """`serve` with its workers, started again and again, and everything of it that lives."""
 
-    def __init__(self, warehouse: Path, *, workers: int, store: str | None = None) -> None:
+    def __init__(self, warehouse: Path, *, workers: int, store: str | None = None, grace: str = "20s") -> None:
         config = warehouse / "service.json"
-        settings = {"lease": "20s", "grace": "20s"}
+        settings = {"lease": "20s", "grace": grace}
         document = {"spark": {"master": "local[2]"}, "service": settings, **({"store": store} if store else {})}
         config.write_text(json.dumps(document))
         given = {"warehouse": str(warehouse), "config": str(config)}
@@ -112,9 +116,11 @@ def _is_worker(pid: int) -> bool:
 
 
 @contextmanager
-def service(warehouse: Path, *, workers: int, store: str | None = None) -> Iterator[ServiceUnderTest]:
+def service(
+    warehouse: Path, *, workers: int, store: str | None = None, grace: str = "20s"
+) -> Iterator[ServiceUnderTest]:
     """A service; nothing of it lives afterwards."""
-    made = ServiceUnderTest(warehouse, workers=workers, store=store)
+    made = ServiceUnderTest(warehouse, workers=workers, store=store, grace=grace)
     made.start()
     try:
         yield made
@@ -211,12 +217,10 @@ def service_kills(
     folder: Path, *, first: int, seed: int, store: str | None = None, tables: int = 6, workers: int = 2
 ) -> Generator[dict[str, Any], None, None]:
     """Trials without end, for the ledger: one kill each, and every now and then a look at everything."""
-    from icepact.record.sql import SqlStore
-
     warehouse = folder / "warehouse"
     compactor = short_compactor(warehouse=warehouse)
     compactor.spark.sql("CREATE NAMESPACE IF NOT EXISTS served")
-    records = compactor.application.store if store is None else SqlStore(store)
+    records = compactor.application.store if store is None else open_store(store)
     load = Load(compactor, records, [f"served.t{first}n{at}" for at in range(tables)])
     number, start = first, 0
     with service(warehouse, workers=workers, store=store) as served:
@@ -241,7 +245,7 @@ def service_kills(
             }
             for kill in kills:  # what came of all of them is told with the last
                 last = kill is kills[-1]
-                yield {"kind": KIND, "seed": seed, **kill, **(found if last else {"clean": True})}
+                yield {"kind": KIND, "seed": seed, **kill, **(found if last else {"clean": judged.clean})}
             if not judged.clean:
                 raise RuntimeError(f"{judged}; see {served.log}")
 
@@ -265,3 +269,25 @@ def _kill(served: ServiceUnderTest, load: Load, dice: random.Random) -> dict[str
     if what == "serve":
         served.start()
     return {"how": {"victim": what}, "hit": victim in hit}
+
+
+# -- stores ---------------------------------------------------------------------------------------
+
+STORES = ("sqlite", "postgres", "redis", "etcd")
+
+
+@contextmanager
+def address_of(kind: str, folder: Path) -> Iterator[str | None]:
+    """A store of a kind for as long as it is needed; `None` for the one beside the warehouse."""
+    match kind:
+        case "sqlite":
+            yield None
+        case "postgres":
+            with postgres(folder) as server:
+                yield fresh_database(server)
+        case "redis":
+            with redis_server(folder) as redis:
+                yield redis.uri()
+        case _:
+            with etcd_server(folder) as etcd:
+                yield etcd.uri()

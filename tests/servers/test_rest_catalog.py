@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from icepact.iceberg.commit.run_files import run_folder
+from icepact.iceberg.polling import watcher_of
 from icepact.model.run import RunRecord
 from icepact.model.status import Status
 from tests.support.compactors import short_compactor
@@ -25,6 +26,17 @@ def test_compaction(rest_catalog: RestCatalog, table: str, tmp_path: Path, versi
     assert not trial.inputs & trial.outputs
     assert rest_catalog.s3.unfinished_uploads() == set()
     assert table in compactor.tables()
+    watcher = watcher_of(compactor.application.catalog)
+    assert watcher is not None
+    assert table in watcher.markers()
+    assert watcher.markers() == watcher.markers()
+    found = watcher.metadata(table)
+    assert found is not None
+    assert found.commits, "those that were there before, without the compaction"
+    ours = {commit.snapshot_id for run in compactor.application.runs(table) for commit in run.landed}
+    assert ours
+    assert not ours & {commit.snapshot_id for commit in found.commits}
+    assert all(watcher.partitions(table, 50).values())
 
 
 def test_uploads_of_a_dead_run_are_aborted(rest_catalog: RestCatalog, table: str, tmp_path: Path) -> None:

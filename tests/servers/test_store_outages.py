@@ -9,45 +9,67 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 
 from icepact.model.errors import StoreUnusable
 from icepact.model.job import JobStatus
-from icepact.record.kv import retries
-from icepact.record.kv.store import KvStore
+from icepact.record import retries
 from icepact.record.open import open_store
+from icepact.record.store import RecordStore
 from icepact.schedule.queue import next_job
 from tests.support.jobs import US, job_request, make_job
-from tests.support.servers.cutting import Door, calm, door_to
+from tests.support.servers.cutting import Door, door_to
 from tests.support.servers.etcd import EtcdServer, etcd_server
+from tests.support.servers.postgres import Postgres, fresh_database, postgres
 from tests.support.servers.process import free_ports
 from tests.support.servers.redis import RedisServer, redis_server
-from tests.support.servers.wire import Cut
+from tests.support.servers.wire import Cut, Wire, wire
 
-KINDS = ("redis", "etcd")
-JOBS, TABLES, WORKERS = 40, 7, 3
+KINDS = ("redis", "etcd", "postgresql")
+Server = RedisServer | EtcdServer | Postgres
+Proxy = Door | Wire
+JOBS, TABLES, WORKERS = 30, 7, 3
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has not heard of a server yet waits for it as others do."""
+    monkeypatch.setattr(retries, "FIRST_PATIENCE", retries.PATIENCE)
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def server(request: pytest.FixtureRequest, servers_folder: Path) -> Iterator[RedisServer | EtcdServer]:
+def server(request: pytest.FixtureRequest, servers_folder: Path) -> Iterator[Server]:
     """A server that remembers what it answered for."""
-    start = redis_server if request.param == "redis" else etcd_server
-    with start(servers_folder, durable=True) as running:
-        yield running
+    with ExitStack() as stack:
+        match request.param:
+            case "redis":
+                yield stack.enter_context(redis_server(servers_folder, durable=True))
+            case "etcd":
+                yield stack.enter_context(etcd_server(servers_folder, durable=True))
+            case _:
+                folder = servers_folder / "restarted"
+                folder.mkdir(mode=0o711)
+                yield stack.enter_context(postgres(folder))
 
 
 @pytest.fixture
-def door(server: RedisServer | EtcdServer) -> Iterator[Door]:
+def door(server: Server) -> Iterator[Proxy]:
     """A line to it that can be cut."""
-    with door_to(server.port) as proxy:
-        yield proxy
+    if isinstance(server, Postgres):
+        with wire(server.port) as proxy:
+            yield proxy
+        return
+    with door_to(server.port) as line:
+        yield line
 
 
-def opened(address: str) -> KvStore:
-    """A store over a backend."""
-    store = open_store(address)
-    assert isinstance(store, KvStore)
-    return store
+def address_of(server: Server, port: int | None = None) -> str:
+    """Where nothing is yet; by way of another port, if one is given."""
+    if not isinstance(server, Postgres):
+        return server.uri(port)
+    address = fresh_database(server).replace(f":{server.port}/", f":{port or server.port}/")
+    return f"{address}?sslmode=disable&gssencmode=disable"  # the proxy reads what is said
 
 
 @dataclass
@@ -59,7 +81,7 @@ class Ledger:
     stop: threading.Event
 
 
-def work(store: KvStore, ledger: Ledger, held: set[str], lock: threading.Lock) -> None:
+def work(store: RecordStore, ledger: Ledger, held: set[str], lock: threading.Lock) -> None:
     """Take jobs and end them, until all are done."""
     try:
         while not ledger.stop.is_set() and store.queue_sizes("local"):
@@ -83,12 +105,12 @@ def work(store: KvStore, ledger: Ledger, held: set[str], lock: threading.Lock) -
         ledger.stop.set()
 
 
-def all_jobs_done(address: str, disturb: "Disturbing") -> KvStore:
+def all_jobs_done(address: str, disturb: "Disturbing") -> RecordStore:
     """Jobs submitted and done by several workers, while somebody disturbs them: each of them once."""
     ledger = Ledger(done=Counter(), errors=[], stop=threading.Event())
     held: set[str] = set()
     lock = threading.Lock()
-    stores = [opened(address) for _ in range(WORKERS)]
+    stores = [open_store(address) for _ in range(WORKERS)]
     with ExitStack() as stack:
         for store in stores[1:]:
             stack.callback(store.close)
@@ -124,7 +146,7 @@ class Disturbing:
 class Killing(Disturbing):
     """The server is killed after some jobs, again and again, and starts with its data."""
 
-    def __init__(self, server: RedisServer | EtcdServer, times: int) -> None:
+    def __init__(self, server: Server, times: int) -> None:
         self._server = server
         self._times = times
 
@@ -138,41 +160,44 @@ class Killing(Disturbing):
             self._server.process.start()
 
 
-def some_cut(asked: bytes, dice: random.Random, cuts: Sequence[Cut], share: float) -> Cut | None:
+def some_cut(asked: bytes | str, dice: random.Random, cuts: Sequence[Cut], share: float) -> Cut | None:
     """What happens to a request that reads or writes; connecting goes well."""
-    return dice.choice(cuts) if (b"EVALSHA" in asked or b"/kv/txn" in asked) and dice.random() < share else None
+    text = asked if isinstance(asked, str) else asked.decode(errors="replace")
+    meant = any(word in text for word in ("EVALSHA", "/kv/txn", "COMMIT"))
+    return dice.choice(cuts) if meant and dice.random() < share else None
 
 
 class Cutting(Disturbing):
     """Lines are cut, at some of all requests."""
 
-    def __init__(self, door: Door, seed: int) -> None:
+    def __init__(self, door: Proxy, seed: int) -> None:
         self._door = door
         self._dice = random.Random(seed)
 
     def begin(self) -> None:
         """From now on."""
-        self._door.rule = lambda asked: some_cut(asked, self._dice, list(Cut), 0.15)
+        cuts = list(Cut)
+        self._door.rule = lambda asked: some_cut(asked, self._dice, cuts, 0.15)
 
 
-def test_a_server_that_is_killed_and_comes_back_loses_nothing(server: RedisServer | EtcdServer) -> None:
-    all_jobs_done(server.uri(), Killing(server, 2)).close()
+def test_a_server_that_is_killed_and_comes_back_loses_nothing(server: Server) -> None:
+    all_jobs_done(address_of(server), Killing(server, 2)).close()
 
 
-def test_answers_that_are_lost_do_nothing_twice(server: RedisServer | EtcdServer, door: Door) -> None:
+def test_answers_that_are_lost_do_nothing_twice(server: Server, door: Proxy) -> None:
     """Requests that never arrive, answers that never come back, and requests that arrive late."""
-    all_jobs_done(server.uri(door.port), Cutting(door, seed=1)).close()
+    all_jobs_done(address_of(server, door.port), Cutting(door, seed=1)).close()
     assert set(door.faults) == set(Cut)
 
 
-def test_a_change_whose_answer_is_lost_is_made_once(server: RedisServer | EtcdServer, door: Door) -> None:
-    store = opened(server.uri(door.port))
+def test_a_change_whose_answer_is_lost_is_made_once(server: Server, door: Proxy) -> None:
+    store = open_store(address_of(server, door.port))
     dice = random.Random(7)
     seen = store.put_document("counter", "n", {"n": 0})
     door.rule = lambda asked: some_cut(asked, dice, [Cut.AFTER], 0.3)
     for n in range(1, 41):
         seen = store.put_document("counter", "n", {"n": n}, version=seen.version)
-    door.rule = calm
+    door.rule = lambda asked: None
     assert store.document("counter", "n") == seen
     assert (seen.version, seen.body) == (41, {"n": 40})
     assert door.faults[Cut.AFTER] > 5
@@ -183,7 +208,7 @@ def test_a_change_whose_answer_is_lost_is_made_once(server: RedisServer | EtcdSe
 def test_a_store_that_stays_away_is_an_error_after_a_while(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "FIRST_PATIENCE", 0.2)
     [port] = free_ports(1)
-    store = opened(f"{kind}://me:s3cret-word@127.0.0.1:{port}")
+    store = open_store(f"{kind}://me:s3cret-word@127.0.0.1:{port}")
     began = time.monotonic()
     with pytest.raises(StoreUnusable, match=r"^the run history .*127.0.0.1.* cannot be used \(.*\): see `store` in"):
         store.run("r1")
@@ -192,3 +217,40 @@ def test_a_store_that_stays_away_is_an_error_after_a_while(kind: str, monkeypatc
         store.now()
     assert "s3cret-word" not in str(refused.value)
     store.close()
+
+
+def test_etcd_asks_for_a_password_and_tokens_expire(servers_folder: Path) -> None:
+    with etcd_server(servers_folder) as server:
+        address = f"http://127.0.0.1:{server.port}/v3/auth"
+        for method, body in (
+            ("user/add", {"name": "root", "password": "s3cret/word"}),
+            ("role/add", {"name": "root"}),
+            ("user/grant", {"user": "root", "role": "root"}),
+            ("enable", {}),
+        ):
+            assert httpx.post(f"{address}/{method}", json=body).status_code == 200
+        named = server.uri().replace("//", "//root:s3cret%2Fword@")
+        store = open_store(named)
+        store.put_document("counter", "n", {"n": 1})
+        server.process.kill()
+        server.process.start()  # it has forgotten all tokens
+        found = store.document("counter", "n")
+        assert found is not None
+        assert found.body == {"n": 1}
+        store.close()
+        for wrong in (server.uri(), named.replace("s3cret", "s3cert")):
+            other = open_store(wrong)
+            with pytest.raises(StoreUnusable, match="cannot be used") as refused:
+                other.document("counter", "n")
+            assert "s3c" not in str(refused.value)
+            other.close()
+
+
+def test_settings_of_redis_that_lose_what_it_keeps_are_told(servers_folder: Path) -> None:
+    with redis_server(servers_folder, durable=True) as safe, redis_server(servers_folder) as forgetful:
+        stores = [open_store(server.uri()) for server in (safe, forgetful)]
+        assert stores[0].concerns() == []
+        [concern] = stores[1].concerns()
+        assert concern.startswith("appendonly is off: ")
+        for store in stores:
+            store.close()

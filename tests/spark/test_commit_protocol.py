@@ -338,6 +338,7 @@ def test_facts_in_the_snapshot_summary(compactor: Compactor, spark: SparkSession
         "icepact.pinned-sequence-number": str(plan.sequence_number),
         "icepact.planned-at": plan.planned_at.isoformat(),
         "icepact.proof": "footers",
+        "icepact.tier": "minor",
         "icepact.proof-rows": "30",
         "icepact.proof-columns": "2",
         "icepact.complete": "true",

@@ -15,6 +15,7 @@ from icepact.maintain.stats_cache import StatsCache
 from icepact.model.cost import Cost, Gain
 from icepact.model.plan import Plan, RewriteFiles
 from icepact.policy.options import options
+from icepact.record.kv.store import KvStore
 from icepact.record.sql import SqlStore
 from tests.support.oracle import data_files, seen
 from tests.support.tables import create
@@ -205,6 +206,22 @@ def test_the_fixed_point_survives_the_expiry_of_the_runs_snapshot(
     assert {step.partition for step in again.rewrites} == {MANY, CALM}
     add(spark, table, CALM)
     assert {step.partition for step in compactor.plan(table, **wanted).rewrites} == {CALM}
+
+
+def test_snapshots_tell_a_store_that_has_lost_it_when_partitions_were_compacted(
+    compactor: Compactor, spark: SparkSession, namespace: str
+) -> None:
+    table = create(spark, f"{namespace}.t", "id bigint, day date", "day")
+    add(spark, table, MANY, files=12)
+    add(spark, table, CALM, files=12)
+    made = compactor.plan(table, **SMALL_OUTPUTS)
+    compactor.apply(made)
+    context = compactor.application.context(table)
+    known = context.store.last_compacted(made.uuid, "main")
+    assert set(known) == {MANY, CALM}
+    empty = KvStore.in_memory()
+    inspect.plan(replace(context, store=empty, cache=StatsCache()), table, options(SMALL_OUTPUTS))
+    assert empty.last_compacted(made.uuid, "main") == known
 
 
 def test_a_run_that_was_taken_back_and_has_expired_settles_nothing(

@@ -56,7 +56,8 @@ class Hands:
             return None
         store.renew_job(job.claim, seconds=60, progress=JobProgress(step="executed", units=2, planned_units=4))
         try:
-            result = self.answers.get(job.request.operation, lambda _: {})(job)
+            answer = self.answers.get(job.request.operation)
+            result = answer(job) if answer else {}
         except IcepactError as error:
             kind = type(error).__name__
             store.end_job(job.claim, JobStatus.FAILED, error=str(error), error_type=kind, failed=True)
@@ -130,7 +131,7 @@ def served(folder: Path, settings: ApiSettings = ROOMY, **given: Any) -> Iterato
         with _listening(service, settings) as url:
             yield Served(service, url)
     finally:
-        service.store.close()  # type: ignore[attr-defined]
+        service.store.close()
 
 
 @contextmanager

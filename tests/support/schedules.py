@@ -5,13 +5,14 @@ from dataclasses import replace
 from datetime import datetime
 
 from icepact.model.job import DEFAULT_TENANT, Job, JobStatus, Queue
+from icepact.model.schedule import Chosen, Due
 from icepact.record.store import RecordStore
 from icepact.schedule.jobs import Jobs
 from icepact.schedule.leader import Leader
 from icepact.schedule.requests import Names
 from icepact.schedule.scheduler import Scheduler
-from icepact.schedule.state import Chosen, TableSchedule
-from icepact.schedule.triggers import Due, Timing
+from icepact.schedule.state import TableSchedule
+from icepact.schedule.triggers import Timing
 from tests.support.jobs import US
 
 CATALOG = "local"

@@ -20,6 +20,8 @@ from tests.support.servers.redis import RedisServer
 STORES = ("memory", "sqlite", "postgres", "redis", "etcd")
 SHARED = tuple(kind for kind in STORES if kind != "memory")
 """Those that several processes can use at once."""
+BACKENDS = ("memory", "redis", "etcd")
+"""Those over keys and values."""
 
 
 class Clock:
@@ -45,8 +47,7 @@ def made(kind: str, request: pytest.FixtureRequest, folder: Path, clock: Clock) 
         case "sqlite":
             store = SqlStore.in_file(folder / "not" / "there" / "yet" / "icepact.db", clock=clock)
         case "postgres":
-            server: Postgres = request.getfixturevalue("postgres")
-            store = SqlStore(fresh_database(server), clock=clock)
+            store = SqlStore(address_of(kind, request), clock=clock)
         case _:
             store = KvStore(backend_of(kind, request), clock=clock)
     request.addfinalizer(store.close)
@@ -57,8 +58,13 @@ def backend_of(kind: str, request: pytest.FixtureRequest) -> KeyValue:
     """An empty backend; its server is started if nobody has used it yet."""
     if kind == "memory":
         return Memory()
-    if kind == "redis":
-        redis: RedisServer = request.getfixturevalue("redis_server")
-        return Redis(redis.uri())
-    etcd: EtcdServer = request.getfixturevalue("etcd_server")
-    return Etcd(etcd.uri())
+    return (Redis if kind == "redis" else Etcd)(address_of(kind, request))
+
+
+def address_of(kind: str, request: pytest.FixtureRequest) -> str:
+    """Of an empty store on a server, which is started if nobody has used it yet."""
+    if kind == "postgres":
+        database: Postgres = request.getfixturevalue("postgres")
+        return fresh_database(database)
+    server: RedisServer | EtcdServer = request.getfixturevalue(f"{kind}_server")
+    return server.uri()

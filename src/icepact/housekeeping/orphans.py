@@ -23,7 +23,7 @@ from icepact.iceberg.table.table import IcebergTable
 from icepact.model.errors import BadInput
 from icepact.model.formatting import plural
 from icepact.model.housekeeping import NO_FILES, Kept
-from icepact.model.orphans import OrphanFile, OrphansResult, RemoveOrphans
+from icepact.model.orphans import OTHER_TABLES, OrphanFile, OrphansResult, RemoveOrphans
 
 _KNOWN: dict[str, NeededFiles] = {}
 """Of the table that was looked at last: what is needed only grows there, so that it may be held on to."""
@@ -131,6 +131,8 @@ def _refuse_strange(table: IcebergTable, step: RemoveOrphans, locations: Sequenc
     for file in step.paths:
         if not any(is_inside(file.path, folder) for folder in locations) or "/../" in file.path:
             raise BadInput(f"{file.path} is not below {' or '.join(locations)}, where {table.name} is: plan again")
+        if any(is_inside(file.path, folder) for folder in step.excluded):
+            raise BadInput(f"{file.path} is in a folder that the plan leaves alone: plan again")
 
 
 def refuse_shared(
@@ -142,13 +144,14 @@ def refuse_shared(
         spelled = [spelled_as_listed(table, location) for location in neighbour.locations]
         others = [other for other in spelled if not any(is_inside(other, folder) for folder in excluded)]
         if neighbour.error and (others or not spelled):
-            raise BadInput(f"{neighbour.error}; {_way_forward(others)}")
+            raise BadInput(f"{OTHER_TABLES}{neighbour.error}; {_way_forward(others)}")
         for other in others:
             for folder in locations:
                 if is_inside(other, folder) or is_inside(folder, other):
                     raise BadInput(
-                        f"table {name} is at {other}, and {table.name} at {folder}: what belongs to one may look like "
-                        f"an orphan of the other, so nothing is deleted; --exclude {other} leaves its folder alone"
+                        f"{OTHER_TABLES}table {name} is at {other}, and {table.name} at {folder}: what belongs to one "
+                        f"may look like an orphan of the other, so nothing is deleted; --exclude {other} leaves its "
+                        "folder alone"
                     )
 
 

@@ -130,7 +130,10 @@ class _DatabaseWatcher:
     def metadata(self, table: str) -> TableMetadata | None:
         """From the metadata file, if it is on this machine."""
         document = self._document(table)
-        return None if document is None else _metadata(document)
+        try:
+            return None if document is None else _metadata(document)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
 
     def partitions(self, table: str, newest: int) -> Mapping[str, Sequence[datetime]]:
         """From the manifests that these commits have added, if they are on this machine."""
@@ -292,8 +295,8 @@ def _partitions(
     from pyiceberg.table.metadata import TableMetadataUtil
 
     found: dict[str, list[datetime]] = {}
-    known = {commit.snapshot_id: commit.at for commit in _metadata(document).commits[-newest:]}
     try:
+        known = {commit.snapshot_id: commit.at for commit in _metadata(document).commits[-newest:]}
         metadata = TableMetadataUtil.parse_obj(dict(document))
         specs, schema = metadata.specs(), metadata.schema()
         for snapshot in metadata.snapshots:

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from icepact.assess.health import assess
-from icepact.assess.inspection import Inspection
+from icepact.assess.inspection import Inspection, LastCompacted
 from icepact.assess.priority import with_priorities
+from icepact.assess.recovered import clocks_of_snapshots
 from icepact.economics.learning import learn
 from icepact.economics.lessons import Lessons
 from icepact.economics.overhead import learned_overhead
@@ -211,9 +212,23 @@ def _assess_table(
 
 def _assess(context: Context, stats: FileStats, policy: Policy, before: Inspection | None = None) -> Inspection:
     """Assess a table by its statistics; what has not changed since the inspection `before` stands."""
-    last_compacted = context.store.last_compacted(stats.pin.uuid, policy.branch)
+    last_compacted = context.store.last_compacted(stats.pin.uuid, policy.branch) or _recovered(
+        context, stats, policy.branch
+    )
     found = assess(stats, policy, last_compacted=last_compacted, before=before)
     return Inspection(stats=stats, policy=policy, last_compacted=last_compacted, health=found)
+
+
+def _recovered(context: Context, stats: FileStats, branch: str) -> LastCompacted:
+    """When partition groups were last compacted, if the store has lost it and snapshots tell; the store has it then."""
+    found = clocks_of_snapshots(stats)
+    by_mark: dict[tuple[datetime, str], list[str]] = {}
+    for group, tiers in found.items():
+        for tier, at in tiers.items():
+            by_mark.setdefault((at, tier), []).append(group)
+    for (at, tier), groups in by_mark.items():
+        context.store.mark_compacted(stats.pin.uuid, branch, dict.fromkeys(groups, tier), at)
+    return found
 
 
 def _decide(

@@ -47,7 +47,7 @@ from icepact.maintain.rebase import ReadInputs, Rebased, how_it_is_read, rebase
 from icepact.model.errors import IcepactError, ProofFailed, RunLost
 from icepact.model.outcome import ChoreResult, Outcome, StepCost
 from icepact.model.plan import Plan, RewriteFiles
-from icepact.model.policy import CommitWhen, Proofs
+from icepact.model.policy import CommitWhen, Proofs, Tier
 from icepact.model.progress import Progress, UnitDone
 from icepact.model.rewrite import Written
 from icepact.model.run import Attempt, Checkpoint, Claim, CommittedBatch, groups_of
@@ -502,6 +502,7 @@ class Work:
         assert plan.snapshot_id is not None
         self._note_schema()  # an earlier commit of this round may have loaded the table anew
         self._note_taken_back()
+        tiers = {step.tier for step in plan.rewrites}
         whole = run.plan.complete and not run.failed and not run.given_up and not run.not_begun
         whole = whole and not any(landed.late_deletes for landed in run.landed)
         return CommitBatch(
@@ -523,6 +524,7 @@ class Work:
                 "pinned-snapshot-id": str(plan.snapshot_id),
                 "pinned-sequence-number": str(run.plan.sequence_number),
                 "proof": plan.policy.verify.value,
+                **({"tier": min(tiers, key=list(Tier).index).value} if tiers else {}),
                 **({"planned-at": run.plan.planned_at.isoformat()} if run.plan.planned_at else {}),
                 **({"waited-seconds": f"{run.waited:.1f}"} if run.waited else {}),
             },

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from icepact.model.costs import Costs
 from icepact.model.documents import Document, Moment
 from icepact.model.errors import IcepactError
 from icepact.model.health import Health
@@ -118,6 +119,14 @@ class Alive(Document):
     """A process that answers."""
 
     status: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TenantCosts(Document):
+    """What runs for a tenant cost."""
+
+    tenant: str
+    costs: Sequence[Costs]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -185,6 +185,9 @@ class Job(Document):
     """What went wrong the last time; it may have gone well since."""
     error_type: str | None = None
     """Name of that error's class."""
+    waits_for: str | None = None
+    """Why it is not taken although it is due, if the quota of its tenant is to blame. It is not on record: whoever
+    shows the job finds it out."""
     idempotency_key: Annotated[str | None, HIDDEN] = None
     """What its tenant called the request; a second one by that name is this job."""
     fingerprint: Annotated[str, HIDDEN] = ""

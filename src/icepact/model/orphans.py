@@ -9,6 +9,9 @@ from icepact.model.documents import Document, Moment
 from icepact.model.formatting import format_seconds, plural
 from icepact.model.housekeeping import NO_FILES, FileTotals, Kept, kept_lines
 
+OTHER_TABLES = "other tables are in the way: "
+"""How a message begins that names other tables, and where they are."""
+
 
 class OrphanFile(NamedTuple):
     """A file on storage that nothing refers to."""

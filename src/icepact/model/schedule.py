@@ -91,7 +91,7 @@ class Forecast(Document):
     table: str
     made_at: Moment
     history_hours: Annotated[float, digits(1)]
-    """That it is made from."""
+    """That are known."""
     commits: int
     """In these."""
     run_seconds: Annotated[float, digits(1)]

@@ -22,6 +22,8 @@ class LastRun:
     """What it had seen when it planned: files up to here were judged by it."""
     planned_at: datetime | None = None
     """When it judged what is due; `None` if its snapshot does not tell."""
+    tier: str | None = None
+    """The lightest of what it did; `None` if its snapshot does not tell."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,10 +14,11 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Executable, Table, UpdateBase, create_engine, event, inspect, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
 from icepact.model.errors import FULL, BadInput, StoreUnusable, is_full
 from icepact.record.clock import ServerClock, utc_now
+from icepact.record.retries import Away, Patience
 from icepact.record.tables import METADATA
 
 SCHEMA_VERSION = "0008"
@@ -38,6 +39,11 @@ _TRANSACTION_TIMEOUTS = "SET LOCAL statement_timeout = 60000; SET LOCAL lock_tim
 
 
 _CANNOT_WRITE = ("disk i/o error", "unable to open database file", "readonly database", "read-only")
+_AWAY = ("08", "57P0", "53300", "25006")
+"""PostgreSQL's codes for: the line is cut, it starts or ends, it has too many clients, it is a standby now."""
+_NUMBER = text("SELECT txid_current_if_assigned()::text")
+_STATUS = text("SELECT txid_status(CAST(:number AS bigint))")
+"""Of a transaction; servers remember it for millions of them."""
 _LEAST_FREE_BYTES = 64 * 1024
 """With less, the disk is taken for full: SQLite does not always say that it is for want of room."""
 
@@ -48,6 +54,7 @@ class Database:
     def __init__(self, url: str, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._clock = clock
         self._server_clock = ServerClock(clock)
+        self.patience = Patience(str, lambda _: True)
         self._lock = Lock()
         self._ready = False
         self._readable_copy: tuple[list[tuple[str, int, int]], Database] | None = None
@@ -87,10 +94,29 @@ class Database:
         with self._guarded():
             if not self._ready:
                 self._prepare()
-            with self._engine.connect() as connection:
-                connection = connection.execution_options(**{_ONLY_READING: only_reading})
-                with connection.begin():
-                    yield connection
+            number = None
+            try:
+                with self._engine.connect() as connection:
+                    connection = connection.execution_options(**{_ONLY_READING: only_reading})
+                    with connection.begin():
+                        yield connection
+                        if not only_reading and connection.dialect.name == "postgresql":
+                            number = connection.execute(_NUMBER).scalar()
+            except DBAPIError as error:
+                if number is None or not _is_away(error) or not self._landed(str(number)):
+                    raise
+
+    def _landed(self, number: str) -> bool:
+        """Whether a transaction was committed whose end nobody heard; asked until the server knows."""
+
+        def ask() -> str | None:
+            with self._guarded(), self._engine.connect() as connection:
+                known: str | None = connection.execute(_STATUS, {"number": number}).scalar()
+                if known == "in progress":
+                    raise Away("the server does not know yet what became of a transaction")
+                return known
+
+        return self.patience(ask, (Away,)) == "committed"
 
     @contextmanager
     def _reading(self) -> Iterator[Connection | None]:
@@ -193,7 +219,17 @@ class Database:
                 hint = f"free some space on the disk of {self._file.parent}: `icepact cleanup --yes`"
             if isinstance(error, ImportError):
                 hint = "pip install 'icepact[postgres]'"
-            raise StoreUnusable(f"the run history {where} cannot be used ({why}): {hint}") from None
+            away = self._file is None and isinstance(error, DBAPIError) and _is_away(error)
+            kind = Away if away else StoreUnusable
+            raise kind(f"the run history {where} cannot be used ({why}): {hint}") from None
+
+
+def _is_away(error: DBAPIError) -> bool:
+    """Whether a server may answer in a while: the line is cut, it starts or ends, or another one takes over."""
+    if not isinstance(error, OperationalError | InterfaceError):
+        return False
+    state = getattr(error.orig, "sqlstate", None)
+    return error.connection_invalidated or state is None or state.startswith(_AWAY)
 
 
 def _has_no_room(folder: Path) -> bool:
@@ -267,6 +303,8 @@ def _engine(url: Any) -> Engine:
     return engine
 
 
-def insert_if_absent(connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
+def insert_if_absent(connection: Connection, table: Table, values: Mapping[str, Any]) -> int:
+    """Insert a row, unless one stands in its way; returns how many were inserted."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    connection.execute(dialect.insert(table).values(values).on_conflict_do_nothing())
+    insert = dialect.insert(table).values(values).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
+    return connection.execute(insert).rowcount

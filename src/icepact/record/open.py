@@ -7,9 +7,17 @@ MEMORY = "memory"
 _KNOWN = "memory, sqlite:///path, postgresql://user@host/database, redis://host:6379/0 or etcd://host:2379"
 
 
+def shown_address(address: str) -> str:
+    """An address without what may be secret in it."""
+    scheme, separator, rest = address.partition("://")
+    host, slash, path = rest.partition("?")[0].partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
+
+
 def open_store(address: str) -> RecordStore:
     """The store at an address. Nothing is connected to yet."""
-    scheme = address.partition(":")[0].partition("+")[0]
+    named, separator, _ = address.partition("://")
+    scheme = named.partition("+")[0] if separator else ""
     if address == MEMORY:
         from icepact.record.kv.store import KvStore
 

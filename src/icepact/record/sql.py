@@ -27,8 +27,10 @@ from icepact.record.documents import (
     run_columns,
     run_of,
 )
+from icepact.record.retries import tried_again
 from icepact.record.sql_documents import SqlDocuments
 from icepact.record.sql_jobs import SqlJobs
+from icepact.record.sql_rows import SqlRows
 from icepact.record.sql_stats import SqlStats
 from icepact.record.tables import CHECKPOINTS, FAILURES, LEASES, RUNS
 
@@ -38,7 +40,8 @@ _RUN_COLUMNS = [column for column in RUNS.c if column.name != "plan"]
 _LEAN_COLUMNS = [column for column in _RUN_COLUMNS if column.name != "outcome"]
 
 
-class SqlStore(SqlJobs, SqlStats, SqlDocuments):
+@tried_again
+class SqlStore(SqlJobs, SqlStats, SqlDocuments, SqlRows):
     """Runs in a database; what is missing there is made on the first write."""
 
     @classmethod

@@ -1,6 +1,6 @@
 """The interfaces of a record store, one for each job. One behaviour suite in the tests runs over all stores."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -9,6 +9,7 @@ from icepact.model.job import Job, JobClaim, JobProgress, JobStatus, Operation, 
 from icepact.model.outcome import Outcome
 from icepact.model.run import Attempt, Checkpoint, Claim, CommittedBatch, Failure, Lease, Owner, RunRecord
 from icepact.model.status import Status
+from icepact.record.rows import Row
 
 
 class RunStore(Protocol):
@@ -274,9 +275,28 @@ class DocumentStore(Protocol):
         """Drop documents of a kind that were changed last before a moment; returns how many."""
 
 
+class RowStore(Protocol):
+    """All that is in a store, as rows of tables, to be copied to another one."""
+
+    def count_rows(self, table: str) -> int:
+        """How many rows of a table there are."""
+
+    def rows(self, table: str) -> Iterator[Row]:
+        """All rows of a table, page by page: those that come and go meanwhile may be among them or not."""
+
+    def put_rows(self, table: str, rows: Sequence[Row], *, replace: bool) -> int:
+        """Write rows; those whose keys are there already only if they are to be replaced. Returns how many."""
+
+    def concerns(self) -> Sequence[str]:
+        """What of the settings endangers what is kept, in one line each."""
+
+    def close(self) -> None:
+        """Close all connections; the store can be used again."""
+
+
 class RunsAndLeases(RunStore, LeaseStore, Protocol):
     """Runs, and who holds the tables that they work on: who knows both, knows whether a run is alive."""
 
 
-class RecordStore(RunsAndLeases, FailureStore, StatsStore, ClockStore, JobStore, DocumentStore, Protocol):
+class RecordStore(RunsAndLeases, FailureStore, StatsStore, ClockStore, JobStore, DocumentStore, RowStore, Protocol):
     """All that is on record, in one store."""

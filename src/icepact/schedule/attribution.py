@@ -7,7 +7,7 @@ from icepact.model.job import DEFAULT_TENANT, Job, Operation
 from icepact.model.run import RunRecord
 from icepact.record.store import JobStore
 
-_LOOKED_AT = 200
+_MOST_JOBS = 200
 """The newest jobs on a table; if there are more, so many of each kind that changes tables."""
 _CHANGING = tuple(operation for operation in Operation if not operation.only_reads)
 
@@ -53,11 +53,11 @@ def _started(job: Job) -> tuple[str, str]:
 
 
 def _jobs(store: JobStore, catalog: str, table: str) -> Sequence[Job]:
-    newest = store.jobs(catalog=catalog, table=table, limit=_LOOKED_AT)
-    if len(newest) == _LOOKED_AT:
+    newest = store.jobs(catalog=catalog, table=table, limit=_MOST_JOBS)
+    if len(newest) == _MOST_JOBS:
         newest = [
             job
             for operation in _CHANGING
-            for job in store.jobs(catalog=catalog, table=table, operation=operation, limit=_LOOKED_AT)
+            for job in store.jobs(catalog=catalog, table=table, operation=operation, limit=_MOST_JOBS)
         ]
     return [job for job in newest if job.request.holds_table]

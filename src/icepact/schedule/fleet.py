@@ -20,16 +20,17 @@ from icepact.maintain.limits import hourly_budgets
 from icepact.model.activity import Activity
 from icepact.model.errors import BadInput, IcepactError, JobNotFound
 from icepact.model.job import DEFAULT_TENANT, JobRequest, JobStatus, Operation
+from icepact.model.schedule import Chosen, Due, Forecast
 from icepact.policy.config import Allowance, Budgets, Catalog
-from icepact.policy.layers import Policies, TablePolicy
+from icepact.policy.layers import CARRIED, Policies, TablePolicy
 from icepact.policy.options import PROPERTY_PREFIX, Options
 from icepact.policy.windows import open_spans
 from icepact.record.store import RecordStore
 from icepact.schedule.answers import known_tables
-from icepact.schedule.forecast import RUN, Forecast, choose_time, forecast, quarter_of, quiet_chance
+from icepact.schedule.forecast import RUN, choose_time, forecast, quarter_of, quiet_chance
 from icepact.schedule.jobs import Jobs
-from icepact.schedule.state import FORECASTS, REMEMBERED, Chosen, TableSchedule, body_of, key_of, with_commits
-from icepact.schedule.triggers import CommitsSeen, Due, Timing
+from icepact.schedule.state import FORECASTS, REMEMBERED, TableSchedule, body_of, key_of, with_commits
+from icepact.schedule.triggers import CommitsSeen, Timing
 
 _log = logging.getLogger("icepact")
 POLL = timedelta(seconds=30)
@@ -45,6 +46,9 @@ _FIRST_LOOK_SECONDS = 2.0
 _PATIENCE = 10
 """A look is followed by so many times its length without one, at least."""
 _RUNS = 20
+_SECONDS = frozenset({"commit_delay", "jitter", "slack"})
+_SAID_HERE = (*CARRIED.values(), "enabled", "max_cost_per_hour", "max_bytes_per_hour")
+"""What has a say in schedules."""
 _COMMITS = 50
 """Newest commits of which it is read to which partitions they were."""
 
@@ -303,12 +307,12 @@ class CatalogFleet:
 def carried(policy: Mapping[str, Any]) -> dict[str, str]:
     """Properties that say what a table said itself, from the answer of a policy job."""
     found = {}
-    for name, one in policy.items():
-        if isinstance(one, Mapping) and str(one.get("source", "")).startswith("table property"):
-            value = one.get("value")
-            if value is not None and not isinstance(value, Mapping):
-                words = str(value).lower() if isinstance(value, bool) else str(value)
-                found[PROPERTY_PREFIX + name.replace("_", "-")] = words
+    for name in _SAID_HERE:
+        one = policy.get(name) or {}
+        value = one.get("value")
+        if value is not None and str(one.get("source", "")).startswith("table property"):
+            words = str(value).lower() if isinstance(value, bool) else str(value)
+            found[PROPERTY_PREFIX + name.replace("_", "-")] = f"{words}s" if name in _SECONDS else words
     return found
 
 

@@ -29,17 +29,19 @@ LONGEST = 8 * 7 * 24
 """Hours of the past that are looked at."""
 RUN = timedelta(minutes=5)
 """A run takes about so long, if nothing is known about it."""
-_HALF_LIFE = 3 * 7 * 24.0
+_LONG, _SHORT = 3 * 7 * 24.0, 3 * 24.0
 """Hours after which the past counts half."""
-_ANY = 0.02
+_FORGIVEN = 0.85
+"""Errors of a day count so much of those of the next: habits change."""
+_ANY = 0.003
 """Weight of an hour that is like the one that is foretold in nothing."""
 _BACKTEST = 14
 """Newest days that are foretold from those before them, to see how well that goes; of the second half errors are
 told, and each of its days is foretold in the way that was best for those before."""
 _WORTH_WAITING = 0.05
 """By so much a later time must be more likely quiet."""
-_NEARLY = 0.02
-"""Times that differ by less are equally good: the first is taken."""
+_NEARLY = 0.15
+"""Share of what waiting gains: times that miss no more of it are equally good."""
 _PARTITIONS = 200
 
 Floats = NDArray[np.float64]
@@ -48,6 +50,9 @@ Ints = NDArray[np.int64]
 
 class _Way(NamedTuple):
     """How much hours of the past have to say about one to come."""
+
+    half_life: float
+    """Hours after which they have to say half as much."""
 
     week_hour: float
     """The same hour of the same weekday."""
@@ -58,8 +63,15 @@ class _Way(NamedTuple):
     other: float = _ANY
 
 
-_WAYS = (_Way(1.0, _ANY, 1.0), _Way(1.0, 1.0, 1.0, 1.0), _Way(8.0, 0.05, 0.5), _Way(1.0, 0.5, _ANY))
-"""Days are alike; all hours are; weeks are; hours of a weekday are. The first is taken while nothing is known."""
+_WAYS = (
+    _Way(_LONG, 1.0, _ANY, 1.0),
+    _Way(_SHORT, 1.0, _ANY, 1.0),
+    _Way(_LONG, 1.0, 1.0, 1.0, 1.0),
+    _Way(_LONG, 8.0, 0.05, 0.5),
+    _Way(_LONG, 1.0, 0.5, _ANY),
+)
+"""Days are alike; those of this week are; all hours are; weeks are; hours of a weekday are. The first is taken while
+nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +111,7 @@ class _Past:
         like[self.week_hour // 24 == week_hour // 24] = way.weekday
         like[self.day_hour == day_hour] = way.hour
         like[self.week_hour == week_hour] = way.week_hour
-        weights: Floats = like * 0.5 ** (age / _HALF_LIFE)
+        weights: Floats = like * 0.5 ** (age / way.half_life)
         return weights
 
     def free(self, length: timedelta) -> Floats:
@@ -126,21 +138,21 @@ def forecast(
     hours: int = 24,
     run: timedelta = RUN,
 ) -> Forecast:
-    """What is expected of a table's writers, for so many hours from now on."""
+    """What is expected of a table's writers, for so many hours from this one on."""
     past, now = _past(activity, zone), activity.until
     way, error = _backtest(past)
     likely = _quiet_chance(past, run, way)
     found = []
     for ahead in range(hours if len(past.counts) else 0):
-        at = now + ahead * HOUR
+        at = hour_of(now) + ahead * HOUR
         middle, high = _quantiles(past.counts, past.weights(at, way), (0.5, 0.9))
         found.append(HourForecast(start=at, commits=middle, high=high, quiet=likely(at)))
     newest_first = sorted(activity.partitions.items(), key=lambda item: item[1][-1], reverse=True)
     return Forecast(
         table=activity.table,
         made_at=now,
-        history_hours=float(len(past.counts)),
-        commits=len(past.moments),
+        history_hours=max(0.0, (now - activity.since) / HOUR),
+        commits=len(activity.commits),
         run_seconds=run.total_seconds(),
         hours=tuple(found),
         partitions=tuple(
@@ -202,13 +214,18 @@ def choose_time(
     if best - chances[0] < _WORTH_WAITING:
         why = f"quiet with {chances[0]:.0%}: no time until {latest:%Y-%m-%d %H:%M} is much better"
         return ChosenTime(at=times[0], quiet=chances[0], quiet_at_once=chances[0], why=why)
-    good = [number for number, likely in enumerate(chances) if best - likely <= _NEARLY]
+    good = [number for number, likely in enumerate(chances) if best - likely <= _NEARLY * (best - chances[0])]
     taken = min(good, key=lambda number: ((busy or {}).get(quarter_of(times[number]), 0), number))
     why = (
         f"quiet with {chances[taken]:.0%} instead of {chances[0]:.0%} at once: "
         f"waits for {format_duration((times[taken] - times[0]).total_seconds())}"
     )
     return ChosenTime(at=times[taken], quiet=chances[taken], quiet_at_once=chances[0], why=why)
+
+
+def hour_of(at: datetime) -> datetime:
+    """The hour that a moment is in."""
+    return at.replace(minute=0, second=0, microsecond=0)
 
 
 def quarter_of(at: datetime) -> datetime:
@@ -229,10 +246,10 @@ def _times(
 
 
 def _past(activity: Activity, zone: tzinfo) -> _Past:
-    """The hours before `until`, counted back from it."""
-    whole = max(0, int((activity.until - activity.since) / HOUR))
-    length = min(whole, LONGEST)
-    start = activity.until - length * HOUR
+    """The whole hours before `until`."""
+    end = hour_of(activity.until)
+    length = min(max(0, int((end - activity.since) / HOUR)), LONGEST)
+    start = end - length * HOUR
     seconds = np.array([(at - start).total_seconds() for at in activity.commits if start <= at <= activity.until])
     seconds = np.sort(seconds[seconds < length * 3600.0]) if len(seconds) else np.zeros(0)
     counts = np.bincount((seconds // 3600).astype(np.int64), minlength=length).astype(np.float64)
@@ -268,7 +285,9 @@ def _backtest(past: _Past) -> tuple[_Way, ForecastError | None]:
     errors = np.array([_errors_of_day(past, len(past.counts) - 24 * ahead) for ahead in range(days, 0, -1)])
     scale = max(float(errors[:, -1, 0].mean()), 1e-9), max(float(errors[:, -1, 1].mean()), 1e-9)
     off = errors[:, :-1, 0] / scale[0] + errors[:, :-1, 1] / scale[1]
-    upto = np.cumsum(off, axis=0)
+    upto = np.zeros_like(off)
+    for day in range(days):
+        upto[day] = off[day] + (_FORGIVEN * upto[day - 1] if day else 0.0)
     tested = range(days // 2, days)
     taken = [int(upto[day - 1].argmin()) if day else 0 for day in tested]
     commits, quiet = np.array([errors[day, way] for day, way in zip(tested, taken, strict=True)]).mean(axis=0).tolist()

@@ -46,20 +46,9 @@ class Leader:
         """By this machine's clock, which does not jump: until then nobody else leads."""
 
     @property
-    def token(self) -> int:
-        """Grows with every new leader; 0 if this process does not lead."""
-        return self._lease.token if self._lease is not None and self.leads else 0
-
-    @property
     def leads(self) -> bool:
         """Whether this process leads still, as far as it can know without asking."""
         return self._lease is not None and self._monotonic() < self._until
-
-    @property
-    def other(self) -> Lease | None:
-        """The lease of whoever leads; `None` if nobody does."""
-        lease = self._store.lease(self._key)
-        return lease if lease is not None and lease.expires_at > self._store.now() else None
 
     def lead(self) -> bool:
         """Lead from now on, or go on doing so; false if somebody else does, or if the store cannot be asked."""
@@ -90,6 +79,8 @@ class Leader:
     def _acquired(self) -> Lease:
         holder = self._store.lease(self._key)
         over = holder if holder is not None and self._is_dead(holder) else None
+        if holder is not None and over is None and holder.expires_at > self._store.now():
+            raise TableBusy  # known without a lock
         return self._store.acquire(self._key, self._id, self._owner, seconds=self._seconds, over=over)
 
     def _is_dead(self, holder: Lease) -> bool:

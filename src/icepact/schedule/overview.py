@@ -1,5 +1,6 @@
 """What people want to know of schedules: when a table is next, why, what is expected of its writers, who leads."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -13,7 +14,7 @@ from icepact.schedule.state import SCHEDULES, TableSchedule, key_of, value_of
 from icepact.schedule.triggers import Past, Timing, next_due
 
 _MOMENT = timedelta(seconds=1)
-_PAGE = 1000
+_PAGE = 200
 
 
 def view_of(store: RecordStore, fleet: CatalogFleet, catalog: str, table: str, *, now: datetime) -> ScheduleView:
@@ -26,14 +27,17 @@ def view_of(store: RecordStore, fleet: CatalogFleet, catalog: str, table: str, *
     return _view(fleet, schedule, now, deep=True)
 
 
-def all_views(store: RecordStore, fleet: CatalogFleet, catalog: str, *, now: datetime) -> list[ScheduleView]:
-    """The schedules of all tables that are looked after by themselves, without forecasts, by table."""
-    prefix, after = key_of(catalog, ""), ""
-    found = []
-    while page := store.documents(SCHEDULES, prefix=prefix, after=after, limit=_PAGE):
-        found += [_view(fleet, value_of(TableSchedule, stored), now, deep=False) for stored in page]
-        after = page[-1].key
-    return sorted(found, key=lambda view: view.table)
+def views(
+    store: RecordStore, fleet: CatalogFleet, catalog: str, *, now: datetime, after: str = ""
+) -> Iterator[ScheduleView]:
+    """The schedules of tables that are looked after by themselves, without forecasts: those after one, as their names
+    are sorted in the record store."""
+    prefix = key_of(catalog, "")
+    last = key_of(catalog, after) if after else ""
+    while page := store.documents(SCHEDULES, prefix=prefix, after=last, limit=_PAGE):
+        for stored in page:
+            yield _view(fleet, value_of(TableSchedule, stored), now, deep=False)
+        last = page[-1].key
 
 
 def _view(fleet: CatalogFleet, schedule: TableSchedule, now: datetime, *, deep: bool) -> ScheduleView:

@@ -11,6 +11,7 @@ from icepact.policy.file.parse import parse_policies
 from icepact.policy.layers import Policies
 from icepact.policy.options import plain
 from icepact.record.store import DocumentStore
+from icepact.schedule.scopes import check_patterns
 
 POLICIES = "policies"
 """Documents `{"text": ..., "by": ...}`, by the catalog's name in the record store."""
@@ -31,6 +32,7 @@ class InForce:
 def check_policies(text: str, configured: Policies) -> Policies:
     """Policies from their text, with the rest as the configuration has it; BadInput with the line that is wrong."""
     found = parse_policies(text, _SOURCE, configured.strategies)
+    check_patterns([rule.pattern.text for rule in found.rules])
     if found.catalogs:
         raise BadInput(f"{found.catalogs[0].source}: catalogs are named by the configuration only, not by a request")
     return replace(found, configuration=configured.configuration, strategies=configured.strategies)

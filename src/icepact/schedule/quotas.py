@@ -212,8 +212,8 @@ class Quotas:
         return format_money(amount, self._currency)
 
 
-def _size(amount: int) -> str:
-    return format_size(amount)
+def _size(amount: float) -> str:
+    return format_size(int(amount))
 
 
 def _free_at(quota: Quota, shares: Sequence[_Share]) -> datetime | None:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from icepact.model.errors import BadInput, Conflict, IcepactError, JobNotFound, StoreUnusable
 from icepact.model.job import DEFAULT_TENANT, Job, JobRequest, JobStatus
+from icepact.model.schedule import Chosen, Due, Fired
 from icepact.policy.windows import next_open, open_spans
 from icepact.record.store import RecordStore
 from icepact.schedule.commits import CommitNote
@@ -23,15 +24,13 @@ from icepact.schedule.leader import Leader
 from icepact.schedule.state import (
     COMMITS,
     SCHEDULES,
-    Chosen,
-    Fired,
     TableSchedule,
     body_of,
     key_of,
     value_of,
     with_commits,
 )
-from icepact.schedule.triggers import Due, Past, Timing, fired, next_due
+from icepact.schedule.triggers import Past, Timing, fired, next_due
 
 TICK = 2.0
 """Seconds between two ticks."""
@@ -39,6 +38,8 @@ _JOB_AGAIN = timedelta(seconds=5)
 _BUDGET_AGAIN = timedelta(minutes=1)
 _NEVER = timedelta(days=1)
 """A table of which nothing is known to come is looked at again after so long."""
+_TIDY, _NOTES = timedelta(hours=1), timedelta(days=7)
+"""So often notes are dropped that are so old: of tables that nobody knows."""
 _PAGE = 1000
 _AHEAD = timedelta(days=9)
 """So far the end of a window is looked for."""
@@ -121,6 +122,7 @@ class Scheduler:
         self._policies: object = None
         """That the timings of the entries follow from."""
         self._ticked_at: datetime | None = None
+        self._tidied_at: datetime | None = None
 
     def run(self, stop: threading.Event, *, seconds: float = TICK) -> None:
         """Tick until told to stop; what goes wrong in one tick is tried again in the next."""
@@ -149,6 +151,9 @@ class Scheduler:
                 entry.wake_at = now
         self._ticked_at = now
         self._take_notes(entries)
+        if self._tidied_at is None or now - self._tidied_at > _TIDY:
+            self._store.forget_documents(COMMITS, before=now - _NOTES)
+            self._tidied_at = now
         for changed in self._fleet.look([entry.schedule for entry in entries.values()], now):
             if self._goes_on() and changed.table in entries:
                 self._seen(entries[changed.table], changed, now)

@@ -1,10 +1,13 @@
 """Scopes: the tables of a catalog that exist for a tenant."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from icepact.iceberg.names import parse_levels, show_name, table_parts
 from icepact.model.errors import BadInput, TableNotFound
+from icepact.model.job import DEFAULT_TENANT, Job, Operation
+from icepact.model.orphans import OTHER_TABLES
 from icepact.model.tenant import Caller, Tenant
 from icepact.policy.patterns import Pattern, parse_pattern
 
@@ -71,6 +74,29 @@ def visible(caller: Caller, table: str, catalog: str, namespace: tuple[str, ...]
     if not caller.sees(name):
         raise TableNotFound(f"there is no table {name}")
     return name
+
+
+def shown_job(caller: Caller, job: Job) -> Job:
+    """A job as somebody may see it: a list of tables has theirs, and does not say how many there are; messages name no
+    others."""
+    result = job.result
+    if job.request.operation is Operation.TABLES and result:
+        names = [name for name in result.get("tables", ()) if isinstance(name, str) and caller.sees(name)]
+        result = {"tables": names}
+    return replace(job, result=shown(caller, result), error=shown(caller, job.error))
+
+
+def shown(caller: Caller, document: Any) -> Any:
+    """What is said of a table of somebody, as JSON has it, without what it says of others: only whoever runs the
+    service reads that."""
+    if caller.tenant == DEFAULT_TENANT:
+        return document
+    if isinstance(document, str):
+        before, others, _ = document.partition(OTHER_TABLES)
+        return f"{before}{others}whoever runs the service knows which" if others else document
+    if isinstance(document, Mapping):
+        return {key: shown(caller, value) for key, value in document.items()}
+    return [shown(caller, value) for value in document] if isinstance(document, list | tuple) else document
 
 
 def _parts(table: str) -> tuple[str, ...] | None:

@@ -243,16 +243,29 @@ class Tenants:
             return None
         found = self._known(KEYS, match[1], _key_of)
         same = hmac.compare_digest(_hash(secret), found.hash if found else _NOBODY)
-        if found is None or not same or found.key.revoked_at is not None:
+        if found is None or not same:
             return None
         moment = now or self._clock()
-        if found.key.expires_at is not None and found.key.expires_at <= moment:
-            return None
-        made = self._known(TENANTS, found.key.tenant, _tenant_of)
-        if found.key.tenant != DEFAULT_TENANT and (made is None or made.tenant_id != found.tenant_id):
-            return None
-        self._note_use(match[1], moment)
+        caller = self._caller(found, moment)
+        if caller is not None:
+            self._note_use(match[1], moment)
+        return caller
+
+    def again(self, caller: Caller) -> Caller | None:
+        """Who somebody is by now that was known a while ago; `None` if their key is good for nothing any more. Whoever
+        answers for long asks that in between."""
+        if caller.key_id is None:
+            return self.anonymous()
+        found = self._known(KEYS, caller.key_id, _key_of)
+        return None if found is None else self._caller(found, self._clock())
+
+    def _caller(self, found: _Key, now: datetime) -> Caller | None:
         key = found.key
+        if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
+            return None
+        made = self._known(TENANTS, key.tenant, _tenant_of)
+        if key.tenant != DEFAULT_TENANT and (made is None or made.tenant_id != found.tenant_id):
+            return None
         scope = self._scope(None if made is None else made.tenant)
         return Caller(tenant=key.tenant, role=key.role, key_id=key.key_id, name=key.name, scope=scope)
 
@@ -272,11 +285,11 @@ class Tenants:
     def quotas(self) -> Mapping[str, Quota]:
         """The quotas of all tenants that are on record, by name."""
 
-        def look() -> Mapping[str, Quota]:
-            return {tenant.name: tenant.quota for tenant in self.tenants()}
+        def look() -> tuple[Mapping[str, Quota]]:
+            return ({tenant.name: tenant.quota for tenant in self.tenants()},)
 
-        found: Mapping[str, Quota] = self._remembered((_QUOTAS, ""), look)
-        return found
+        found: tuple[Mapping[str, Quota]] = self._remembered((_QUOTAS, ""), look)
+        return found[0]
 
     def quota(self, tenant: str) -> Quota:
         """What a tenant may have at most; no limit for one that is not on record."""
@@ -371,7 +384,8 @@ class Tenants:
 
     def _any(self, kind: str) -> bool:
         """Whether there is a document of a kind."""
-        return bool(self._remembered((kind, ""), lambda: bool(self._store.documents(kind, limit=1))))
+        found: tuple[bool] = self._remembered((kind, ""), lambda: (bool(self._store.documents(kind, limit=1)),))
+        return found[0]
 
     def _known(self, kind: str, key: str, read: Callable[[StoredDocument], Any]) -> Any:
         def look() -> Any:
@@ -381,7 +395,7 @@ class Tenants:
         return self._remembered((kind, key), look)
 
     def _remembered(self, name: tuple[str, str], look: Callable[[], Any]) -> Any:
-        """What a look says, or said a moment ago. What is not there is looked for again each time."""
+        """What a look says, or said a moment ago; a key or a tenant that is not there is looked for each time."""
         ticks = self._timer()
         with self._lock:
             since, value = self._kept.get(name, (float("-inf"), None))

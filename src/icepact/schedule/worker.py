@@ -41,6 +41,7 @@ from icepact.schedule.answers import (
     keep_tables,
     keep_worker,
 )
+from icepact.schedule.audit import Audit
 from icepact.schedule.bell import Bell
 from icepact.schedule.holding import Holding
 from icepact.schedule.operations import Answer, Task, answer_of, carry_out, cut
@@ -225,7 +226,7 @@ class Worker:
             return self._store.take_job(
                 self._catalog, self._owner, seconds=self._settings.lease, choose=self._quotas.choose()
             )
-        except StoreUnusable as error:
+        except IcepactError as error:
             _log.warning("no job can be taken: %s", error)
             self._stopping.wait(_LONGEST_IDLE)
             return None
@@ -447,6 +448,7 @@ class Worker:
             self._store.forget_jobs(before=now - timedelta(seconds=self._settings.keep_jobs))
             plans = now - timedelta(seconds=self._settings.keep_plans)
             forget_answers(self._store, plans_before=plans, workers_before=now - _SEEN_LATELY)
+            Audit(self._store, clock=self._store.now).forget()
         return True
 
     # -- its clock --------------------------------------------------------------------------------

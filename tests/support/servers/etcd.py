@@ -39,7 +39,7 @@ def etcd_server(folder: Path, *, durable: bool = False) -> Iterator[EtcdServer]:
         *(f"--listen-peer-urls={theirs}", f"--initial-advertise-peer-urls={theirs}", f"--initial-cluster=one={theirs}"),
         *([] if durable else ["--unsafe-no-fsync"]),
     ]
-    server = Restartable("etcd", command, home, lambda: _answers(ours))
+    server = Restartable("etcd", command, home, lambda _: _answers(ours))
     with started(server):
         yield EtcdServer(port=client, process=server)
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from sqlalchemy import create_engine, text
 
 from tests.support.servers.libraries import postgresql_driver
-from tests.support.servers.process import LOOPBACK, Server, ServerFailed, free_ports, serving
+from tests.support.servers.process import LOOPBACK, Server, ServerFailed, free_ports
+from tests.support.servers.restarts import Restartable, started
 
 USER = "icepact"
 DATABASE = "postgres"
@@ -33,6 +34,7 @@ class Postgres:
     password: str = field(repr=False)
     driver: Path
     """The jar of its JDBC driver."""
+    process: Restartable = field(repr=False)
     user: str = USER
     database: str = DATABASE
 
@@ -74,9 +76,9 @@ def postgres(folder: Path) -> Iterator[Postgres]:
     [port] = free_ports(1)
     command = [str(programs / "postgres"), "-D", str(data), "-h", LOOPBACK, "-p", str(port), "-k", "", "-F"]
     # SIGINT: end now, without waiting for clients to go.
-    with serving("postgres", command, folder=folder, user=user, polite=signal.SIGINT) as server:
-        server.wait_until(lambda: _ready(server))
-        yield Postgres(port=port, password=password, driver=postgresql_driver())
+    server = Restartable("postgres", command, folder, _ready, user=user, polite=signal.SIGINT)
+    with started(server):
+        yield Postgres(port=port, password=password, driver=postgresql_driver(), process=server)
 
 
 def _ready(server: Server) -> bool | None:

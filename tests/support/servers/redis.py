@@ -35,7 +35,7 @@ def redis_server(folder: Path, *, durable: bool = False) -> Iterator[RedisServer
     lines = [f"port {port}", f"bind {LOOPBACK}", f"dir {home}", f"requirepass {password}", 'save ""']
     lines += ["appendonly yes", "appendfsync always"] if durable else ["appendonly no"]
     (home / "redis.conf").write_text("\n".join(lines) + "\n")
-    server = Restartable("redis", [str(_program()), str(home / "redis.conf")], home, lambda: _answers(port, password))
+    server = Restartable("redis", [str(_program()), str(home / "redis.conf")], home, lambda _: _answers(port, password))
     with started(server):
         yield RedisServer(port=port, password=password, process=server)
 

@@ -34,6 +34,8 @@ from icepact.policy.options import Options
         ("fleet --by run run", "fleet run --by run"),
         ("fleet db.* run", "fleet db.* run"),
         ("plan fleet run", "plan fleet run"),
+        ("policy check a.yaml --tables --json", "--json policy check a.yaml --tables"),
+        ("tenants create a --tables --json --json", "--json tenants create a --tables --json"),
         ("", ""),
     ],
 )

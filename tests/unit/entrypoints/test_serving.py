@@ -17,7 +17,7 @@ from icepact.entrypoints.service.serve import is_loopback, listening, refuse_ope
 from icepact.entrypoints.serving import build_service, flags_of
 from icepact.model.errors import BadInput
 from icepact.model.job import JobRequest, Operation
-from icepact.record.sql import SqlStore
+from icepact.record.kv.store import KvStore
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +113,7 @@ def test_nothing_of_it_brings_spark_along() -> None:
 )
 def test_who_can_be_reached_from_elsewhere_needs_keys(host: str, only_here: bool) -> None:
     assert is_loopback(host) is only_here
-    store = SqlStore.in_memory()
+    store = KvStore.in_memory()
     if only_here:
         refuse_open(host, store)
         return

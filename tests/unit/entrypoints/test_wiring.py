@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from icepact.entrypoints import wiring
 from icepact.entrypoints.wiring import catalog_of, load_config, policies_of, read_policies, spark_settings, store_of
 from icepact.model.errors import BadInput
 from icepact.model.policy import Proofs
@@ -17,13 +18,14 @@ from icepact.policy.options import Options
 from tests.support.records import run_record
 
 SECRET = "hunter2"
+GENERIC = ("CATALOG_TYPE", "CATALOG_URI", "CATALOG_WAREHOUSE", "REDIS_URL", "DATABASE_URL", "ETCD_ENDPOINTS")
 
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No settings but those of the test."""
     for name in list(os.environ):
-        if name.startswith(("ICEPACT_", "PYICEBERG_", "XDG_")):
+        if name.startswith(("ICEPACT_", "PYICEBERG_", "XDG_")) or name in GENERIC:
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
@@ -362,3 +364,58 @@ def test_runs_are_recorded_where_the_configuration_says(tmp_path: Path) -> None:
     settings = {"warehouse": str(tmp_path / "wh"), "state": str(tmp_path / "state")}
     assert recorded_in(tmp_path / "state", settings)
     assert not (tmp_path / "wh").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "address"),
+    [
+        ("REDIS_URL", "redis://r:1/0", "redis://r:1/0"),
+        ("DATABASE_URL", "postgres://u@h/d", "postgres://u@h/d"),
+        ("ETCD_ENDPOINTS", "http://a:1,http://b:2/", "etcd://a:1,b:2"),
+        ("ETCD_ENDPOINTS", "https://a:1, b:2", "etcds://a:1,b:2"),
+    ],
+)
+def test_variables_of_platforms_name_the_store_if_nothing_else_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, value: str, address: str
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(wiring, "open_store", opened.append)
+    monkeypatch.setenv(name, value)
+    for settings in ({}, {"store": "memory"}, {"state": str(tmp_path)}):
+        config = Config.model_validate({"warehouse": str(tmp_path / "wh"), **settings})
+        store_of(config, catalog_of(config, Policies()))
+    assert opened == [address, "memory", f"sqlite:///{tmp_path}/icepact.db"]
+
+
+def test_two_variables_that_name_stores_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_URL", f"redis://:{SECRET}@r:1/0")
+    monkeypatch.setenv("DATABASE_URL", f"postgresql://u:{SECRET}@h/d")
+    config = load_config(None, {"catalog_uri": "https://x"})
+    with pytest.raises(BadInput) as refused:
+        store_of(config, catalog_of(config, Policies()))
+    assert str(refused.value) == (
+        "REDIS_URL and DATABASE_URL are set: say with ICEPACT_STORE which of them is the record store"
+    )
+
+
+@pytest.mark.parametrize("address", ["my database", "mysql://h/d", "sqlite://", "sqlite:///", "redis", f"x://{SECRET}"])
+def test_an_address_that_is_none_is_one_line(address: str) -> None:
+    config = Config(store=address, catalog_uri="https://x")
+    with pytest.raises(BadInput, match=r"^the record store's address is none: write memory, sqlite:///") as refused:
+        store_of(config, catalog_of(config, Policies()))
+    assert SECRET not in str(refused.value)
+
+
+def test_variables_of_platforms_name_the_catalog_if_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CATALOG_TYPE", "rest")
+    monkeypatch.setenv("CATALOG_URI", "https://x")
+    monkeypatch.setenv("CATALOG_WAREHOUSE", "lake")
+    found = load_config(None, {})
+    assert (found.catalog_type, found.catalog_uri, found.warehouse) == ("rest", "https://x", "lake")
+    Path("icepact.yaml").write_text("catalog_uri: https://y\n")
+    found = load_config(None, {})
+    assert (found.catalog_type, found.catalog_uri, found.warehouse) == (None, "https://y", None)
+    Path("icepact.yaml").unlink()
+    monkeypatch.setenv("ICEPACT_WAREHOUSE", "/wh")
+    found = load_config(None, {})
+    assert (found.catalog_type, found.catalog_uri, found.warehouse) == (None, None, "/wh")

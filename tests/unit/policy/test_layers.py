@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from icepact.model.errors import BadInput
 from icepact.model.policy import Policy, Strategy
 from icepact.policy.amoro import AMORO_PREFIX
+from icepact.policy.file.documents import ScheduleOptions
 from icepact.policy.file.parse import parse_policies
 from icepact.policy.layers import Policies, TablePolicy, unmatched
 from icepact.policy.options import Options, options
@@ -356,7 +357,7 @@ rules:
 
 def test_the_document_has_every_value_and_its_source() -> None:
     document = settled("profile: staging\nrules: [{match: db.*, schedule: '@daily', suspend: true}]").to_dict()
-    assert set(document) == {*Options.model_fields, "schedule", "check_interval", "resources"}
+    assert set(document) == {*Options.model_fields, *ScheduleOptions.model_fields}
     assert document["schedule"] == {"value": "@daily", "source": "policy file lake.yaml:2 (rule db.*)"}
     assert document["strategy"] == {"value": "small-files", "source": "default"}
     assert document["check_interval"] == {"value": 75, "source": "profile staging"}

@@ -4,19 +4,19 @@ from datetime import timedelta
 
 import pytest
 
+from icepact.record.kv.store import KvStore
 from icepact.record.pauses import FAILURES, forget_pause, job_failed, pause_after, pause_of
-from icepact.record.sql import SqlStore
 from tests.support.records import NOON
 from tests.support.stores import Clock
 
 
 @pytest.fixture
-def store() -> SqlStore:
+def store() -> KvStore:
     """An empty one."""
-    return SqlStore.in_memory(clock=Clock())
+    return KvStore.in_memory(clock=Clock())
 
 
-def test_a_table_is_paused_after_failures_in_a_row(store: SqlStore) -> None:
+def test_a_table_is_paused_after_failures_in_a_row(store: KvStore) -> None:
     for _ in range(FAILURES - 1):
         job_failed(store, "local", "db.t", "no such bucket", NOON)
         assert pause_of(store, "local", "db.t", NOON) is None
@@ -43,7 +43,7 @@ def test_pauses_grow_up_to_a_limit() -> None:
     assert pause_after(10**6) == timedelta(hours=6)
 
 
-def test_success_ends_it(store: SqlStore) -> None:
+def test_success_ends_it(store: KvStore) -> None:
     assert not forget_pause(store, "local", "db.t")
     for _ in range(FAILURES):
         job_failed(store, "local", "db.t", "no", NOON)

@@ -22,12 +22,12 @@ from icepact.record import clock as clocks
 from icepact.record.database import SCHEMA_VERSION
 from icepact.record.kv.store import KvStore
 from icepact.record.migrate import scripts, upgrade
+from icepact.record.open import open_store
 from icepact.record.sql import SqlStore
 from icepact.record.store import RecordStore
 from icepact.record.tables import METADATA
 from tests.support.records import NOON, run_outcome, run_record
-from tests.support.servers.postgres import Postgres, fresh_database
-from tests.support.stores import SHARED, Clock, made
+from tests.support.stores import SHARED, Clock, address_of, made
 
 
 def ids(store: RecordStore, **asked: Any) -> list[str]:
@@ -642,10 +642,11 @@ def test_clocks_say_when_places_were_last_compacted(store: RecordStore) -> None:
     assert store.last_compacted("t", "audit") == {"day=d1": {"minor": NOON}}
 
 
-def test_a_database_server_tells_the_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["postgres", "redis", "etcd"])
+def test_a_server_tells_the_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Whoever has a clock that is hours off neither keeps a lease for ever nor loses it at once."""
-    server: Postgres = request.getfixturevalue("postgres")
-    right, wrong = (SqlStore(url) for url in [fresh_database(server)] * 2)
+    address = address_of(kind, request)
+    right, wrong = (open_store(address) for _ in range(2))
     request.addfinalizer(right.close)
     request.addfinalizer(wrong.close)
     lease = right.acquire("table", "run", Owner(host="here", pid=1, born=1), seconds=3600)
@@ -657,7 +658,7 @@ def test_a_database_server_tells_the_time(request: pytest.FixtureRequest, monkey
 
     with monkeypatch.context() as patched:
         patched.setattr(clocks, "datetime", Ahead)
-        assert abs(wrong.now() - datetime.now(UTC)) < timedelta(hours=1)
+        assert abs(wrong.now() - datetime.now(UTC)) < timedelta(seconds=2)
         with pytest.raises(TableBusy):
             wrong.acquire("table", "another", Owner(host="there", pid=2, born=2), seconds=3600)
     assert right.lease("table") == lease

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icepact.model.errors import BadInput
-from icepact.record.sql import SqlStore
+from icepact.record.kv.store import KvStore
 from icepact.schedule.answers import (
     KnownWorker,
     forget_answers,
@@ -33,9 +33,9 @@ LATER = NOON.replace(hour=13)
 
 
 @pytest.fixture
-def store() -> SqlStore:
+def store() -> KvStore:
     """An empty one."""
-    return SqlStore.in_memory(clock=Clock())
+    return KvStore.in_memory(clock=Clock())
 
 
 def test_a_result_that_fits_is_as_it_is() -> None:
@@ -71,14 +71,14 @@ def test_only_lists_and_mappings_are_cut(document: dict[str, Any], most: int) ->
 
 
 @pytest.mark.parametrize("size", [0, 1, 200_000, 1_000_000])
-def test_a_plan_is_kept_in_pieces(store: SqlStore, size: int) -> None:
+def test_a_plan_is_kept_in_pieces(store: KvStore, size: int) -> None:
     plan = random.Random(1).randbytes(size)
     assert keep_plan(store, "j1", plan)
     assert kept_plan(store, "j1") == plan
     assert len(store.documents("plan")) == max(1, round(size * 4 / 3 / (256 * 1024) + 0.5))
 
 
-def test_a_plan_that_is_not_there_is_refused(store: SqlStore) -> None:
+def test_a_plan_that_is_not_there_is_refused(store: KvStore) -> None:
     keep_plan(store, "j1", random.Random(1).randbytes(500_000))
     for job in ("j", "j2"):
         with pytest.raises(BadInput, match=f"there is no plan of job {job},"):
@@ -90,7 +90,7 @@ def test_a_plan_that_is_not_there_is_refused(store: SqlStore) -> None:
     assert store.documents("plan") == []
 
 
-def test_the_last_health_of_each_table(store: SqlStore) -> None:
+def test_the_last_health_of_each_table(store: KvStore) -> None:
     assert known_health(store, "local", "a.b") is None
     for catalog in ("local", "other"):
         for table in ("a.b", "a.c"):
@@ -107,7 +107,7 @@ def test_the_last_health_of_each_table(store: SqlStore) -> None:
     assert [*known_healths(store, "local", limit=1)] == ["a.b"]
 
 
-def test_workers_that_were_heard_of(store: SqlStore) -> None:
+def test_workers_that_were_heard_of(store: KvStore) -> None:
     one = KnownWorker(
         catalog="local", host="h", pid=1, since=NOON, state="busy", job="j1", jobs=3, seen_at=NOON + timedelta(hours=1)
     )
@@ -118,7 +118,7 @@ def test_workers_that_were_heard_of(store: SqlStore) -> None:
     assert not one.is_there(one.seen_at + timedelta(seconds=60))
 
 
-def test_the_list_of_tables(store: SqlStore) -> None:
+def test_the_list_of_tables(store: KvStore) -> None:
     assert known_tables(store, "local") is None
     keep_tables(store, "local", ["a.b", "a.c"], taken_at=NOON)
     assert known_tables(store, "local") == (["a.b", "a.c"], NOON)

@@ -1,6 +1,6 @@
 """The audit log: all that was changed, newest first, each tenant's by itself."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from icepact.model.errors import BadInput
 from icepact.model.tenant import AuditEntry, Caller, Role
+from icepact.record.kv.store import KvStore
 from icepact.record.sql import SqlStore
+from icepact.record.store import RecordStore
 from icepact.schedule import audit as module
 from icepact.schedule.audit import AUDIT, Audit
 from icepact.schedule.scopes import Everything
@@ -27,21 +29,22 @@ def clock() -> Clock:
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[SqlStore]:
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[RecordStore]:
     """Empty."""
-    path = tmp_path / "a.db"
-    kept = SqlStore.in_memory(clock=clock) if request.param == "memory" else SqlStore.in_file(path, clock=clock)
+    kept: KvStore | SqlStore = SqlStore.in_file(tmp_path / "a.db", clock=clock)
+    if request.param == "memory":
+        kept = KvStore.in_memory(clock=clock)
     yield kept
     kept.close()
 
 
 @pytest.fixture
-def audit(store: SqlStore, clock: Clock) -> Audit:
+def audit(store: RecordStore, clock: Clock) -> Audit:
     """Its log."""
     return Audit(store, clock=clock)
 
 
-def targets(entries: "list[AuditEntry]") -> list[str]:
+def targets(entries: Sequence[AuditEntry]) -> list[str]:
     """What they are about."""
     return [entry.target for entry in entries]
 
@@ -59,7 +62,7 @@ def test_an_entry_says_who_did_what_when_and_what_came_of_it(audit: Audit, clock
         audit.record("root on lab", "tenants.create", "blue", tenant="red/../blue")
 
 
-def test_entries_are_never_changed(audit: Audit, store: SqlStore) -> None:
+def test_entries_are_never_changed(audit: Audit, store: RecordStore) -> None:
     for n in range(5):
         audit.record(DEPLOY, "keys.revoke", f"k{n}")
     assert {one.version for one in store.documents(AUDIT)} == {1}
@@ -72,7 +75,7 @@ def test_entries_are_never_changed(audit: Audit, store: SqlStore) -> None:
 def test_pages_have_each_entry_once(steps: list[tuple[str, int]], size: int) -> None:
     """Whatever tenants are called. Entries of one process keep their order even if its clock goes back."""
     clock = Clock()
-    audit = Audit(SqlStore.in_memory(), clock=clock)
+    audit = Audit(KvStore.in_memory(), clock=clock)
     written: list[tuple[str, str]] = []
     for n, (tenant, seconds) in enumerate(steps):
         clock.passes(seconds)
@@ -91,14 +94,14 @@ def test_an_entry_that_is_written_meanwhile_moves_no_page(audit: Audit) -> None:
         audit.record(DEPLOY, "a", f"k{n}")
     first = audit.entries("red", limit=2)
     audit.record(DEPLOY, "a", "k4")
-    assert targets(list(audit.entries("red", after=first[-1].entry_id))) == ["k1", "k0"]
+    assert targets(audit.entries("red", after=first[-1].entry_id)) == ["k1", "k0"]
 
 
 def test_one_log_tells_nothing_of_others(audit: Audit) -> None:
     """A page is full however much there is between its entries."""
     for n in range(30):
         audit.record("me", "a", str(n), tenant="blue" if n % 10 else "red")
-    assert targets(list(audit.entries("red", limit=3))) == ["20", "10", "0"]
+    assert targets(audit.entries("red", limit=3)) == ["20", "10", "0"]
 
 
 def test_threads_and_processes_write_to_one_log(tmp_path: Path) -> None:
@@ -121,7 +124,7 @@ def test_old_entries_are_forgotten(audit: Audit, clock: Clock) -> None:
     assert audit.forget() == 0
     clock.passes(1)
     assert audit.forget() == 1
-    assert targets(list(audit.entries())) == ["new"]
+    assert targets(audit.entries()) == ["new"]
     assert audit.forget(kept=timedelta(seconds=-1)) == 1
 
 

@@ -10,7 +10,7 @@ import pytest
 from icepact.model.errors import Cancelled, JobLost, StoreUnusable
 from icepact.model.job import Job, JobStatus
 from icepact.model.progress import UnitDone
-from icepact.record.sql import SqlStore
+from icepact.record.kv.store import KvStore
 from icepact.schedule.holding import Holding
 from icepact.schedule.queue import next_job
 from tests.support.jobs import THEM, US, make_job
@@ -27,34 +27,34 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(clock: Clock) -> SqlStore:
+def store(clock: Clock) -> KvStore:
     """With one job that waits."""
-    store = SqlStore.in_memory(clock=clock)
+    store = KvStore.in_memory(clock=clock)
     store.submit_job(make_job("j1", deadline=clock() + timedelta(hours=1)))
     return store
 
 
 @pytest.fixture
-def holding(store: SqlStore) -> Holding:
+def holding(store: KvStore) -> Holding:
     """The job in our hands."""
     return Holding(store, taken(store), US, seconds=60)
 
 
-def taken(store: SqlStore) -> Job:
+def taken(store: KvStore) -> Job:
     """The job, taken by us."""
     job = store.take_job("local", US, seconds=60, choose=next_job)
     assert job is not None
     return job
 
 
-def seen(store: SqlStore) -> Job:
+def seen(store: KvStore) -> Job:
     """The job as the store has it."""
     job = store.job("j1")
     assert job is not None
     return job
 
 
-def test_progress_is_told_with_the_next_beat(store: SqlStore, holding: Holding, clock: Clock) -> None:
+def test_progress_is_told_with_the_next_beat(store: KvStore, holding: Holding, clock: Clock) -> None:
     holding.advance(ONE)
     holding.advance(ONE)
     holding.step("written")
@@ -69,7 +69,7 @@ def test_progress_is_told_with_the_next_beat(store: SqlStore, holding: Holding, 
     assert (seen(store).progress.operation, seen(store).progress.units) == ("expire", 0)
 
 
-def test_the_run_is_told_as_soon_as_it_is_recorded(store: SqlStore, holding: Holding) -> None:
+def test_the_run_is_told_as_soon_as_it_is_recorded(store: KvStore, holding: Holding) -> None:
     store.begin(run_record("theirs", catalog="local", table="db.events", owner=THEM))
     store.begin(run_record("ours", catalog="local", table="db.events", owner=US))
     store.begin(run_record("elsewhere", catalog="local", table="db.other", owner=US))
@@ -79,7 +79,7 @@ def test_the_run_is_told_as_soon_as_it_is_recorded(store: SqlStore, holding: Hol
     assert seen(store).run_id == holding.run_id == "ours"
 
 
-def test_who_is_to_stop_hears_it_before_the_run_begins(store: SqlStore, holding: Holding) -> None:
+def test_who_is_to_stop_hears_it_before_the_run_begins(store: KvStore, holding: Holding) -> None:
     holding.check()
     store.ask_to_cancel_job("j1")
     holding.beat()
@@ -91,7 +91,7 @@ def test_who_is_to_stop_hears_it_before_the_run_begins(store: SqlStore, holding:
 
 
 @pytest.mark.parametrize("why", ["cancelled", "late", "lost"])
-def test_a_run_is_asked_to_stop_by_its_own_means(store: SqlStore, holding: Holding, clock: Clock, why: str) -> None:
+def test_a_run_is_asked_to_stop_by_its_own_means(store: KvStore, holding: Holding, clock: Clock, why: str) -> None:
     store.begin(run_record("ours", catalog="local", table="db.events", owner=US))
     holding.step("recorded")
     if why == "cancelled":
@@ -112,7 +112,7 @@ def test_a_run_is_asked_to_stop_by_its_own_means(store: SqlStore, holding: Holdi
         holding.check()
 
 
-def test_a_run_that_somebody_else_carries_on_with_is_left_alone(store: SqlStore, holding: Holding) -> None:
+def test_a_run_that_somebody_else_carries_on_with_is_left_alone(store: KvStore, holding: Holding) -> None:
     begun = run_record("ours", catalog="local", table="db.events", owner=US)
     store.begin(begun)
     holding.step("recorded")
@@ -125,7 +125,7 @@ def test_a_run_that_somebody_else_carries_on_with_is_left_alone(store: SqlStore,
 
 
 def test_a_store_that_is_away_loses_no_progress(
-    store: SqlStore, holding: Holding, monkeypatch: pytest.MonkeyPatch
+    store: KvStore, holding: Holding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: Any, **__: Any) -> None:
         raise StoreUnusable

@@ -9,7 +9,7 @@ import pytest
 
 from icepact.model.errors import BadInput, Conflict, JobNotFound
 from icepact.model.job import JobRequest, JobStatus, Operation
-from icepact.record.sql import SqlStore
+from icepact.record.kv.store import KvStore
 from icepact.schedule.bell import Bell
 from icepact.schedule.jobs import Jobs
 from icepact.schedule.queue import next_job
@@ -27,13 +27,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(clock: Clock) -> SqlStore:
+def store(clock: Clock) -> KvStore:
     """An empty one."""
-    return SqlStore.in_memory(clock=clock)
+    return KvStore.in_memory(clock=clock)
 
 
 @pytest.fixture
-def jobs(store: SqlStore) -> Jobs:
+def jobs(store: KvStore) -> Jobs:
     """None yet."""
     return Jobs(store, CATALOG, names=Names(catalog="lake", namespace=("shop",)))
 
@@ -131,7 +131,7 @@ def test_ids_are_in_the_order_of_time_and_pages_follow_each_other(jobs: Jobs, cl
     assert len({jobs.submit(asked()).job_id for _ in range(100)}) == 100
 
 
-def test_jobs_of_another_catalog_are_not_there(jobs: Jobs, store: SqlStore) -> None:
+def test_jobs_of_another_catalog_are_not_there(jobs: Jobs, store: KvStore) -> None:
     elsewhere = Jobs(store, "elsewhere").submit(asked()).job_id
     for ask in (jobs.get, jobs.cancel, jobs.resume):
         with pytest.raises(JobNotFound, match=f"there is no job {elsewhere}"):
@@ -155,7 +155,7 @@ def test_who_only_looks_comes_first(jobs: Jobs) -> None:
     assert jobs.submit(asked(), priority=-3).priority == -3
 
 
-def test_waiting_ends_with_the_job_or_with_the_time(store: SqlStore) -> None:
+def test_waiting_ends_with_the_job_or_with_the_time(store: KvStore) -> None:
     ended = Bell()
     jobs = Jobs(store, CATALOG, ended=ended)
     job = jobs.submit(asked())
@@ -175,7 +175,7 @@ def test_waiting_ends_with_the_job_or_with_the_time(store: SqlStore) -> None:
     worker.join()
 
 
-def test_the_bell_rings_for_what_was_submitted(store: SqlStore) -> None:
+def test_the_bell_rings_for_what_was_submitted(store: KvStore) -> None:
     submitted = Bell()
     jobs = Jobs(store, CATALOG, submitted=submitted.ring)
     job = jobs.submit(asked())

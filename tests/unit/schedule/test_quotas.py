@@ -27,7 +27,7 @@ from icepact.model.plan import Plan
 from icepact.model.run import Claim, Owner, RunRecord
 from icepact.model.tenant import Quota
 from icepact.policy.options import Options
-from icepact.record.sql import SqlStore
+from icepact.record.kv.store import KvStore
 from icepact.schedule.attribution import job_of, tenants_of_runs
 from icepact.schedule.holding import Holding
 from icepact.schedule.queue import after_error, next_job
@@ -48,7 +48,7 @@ class Service:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.store = SqlStore.in_memory(clock=self.clock)
+        self.store = KvStore.in_memory(clock=self.clock)
         self.tenants = Tenants(self.store, catalog="prod", clock=self.clock)
         self.quotas = self.another()
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from icepact.model.schedule import Trigger
 from icepact.policy.schedules import parse_schedule
 from icepact.policy.windows import parse_windows
-from icepact.schedule.triggers import CommitsSeen, Past, Timing, Trigger, backoff, fired, next_due, share_of
+from icepact.schedule.triggers import CommitsSeen, Past, Timing, backoff, fired, next_due, share_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)

@@ -15,6 +15,7 @@ from icepact.entrypoints.api.problems import answer, kind_of, of_status, problem
 from icepact.model.documents import document_of
 from icepact.model.errors import TemporaryError
 from icepact.model.job import MOST_FAILURES, Job, JobRequest, JobStatus
+from icepact.schedule.scopes import shown_job
 
 _WAIT = re.compile(r"(\d{1,4}(?:\.\d{1,3})?)(ms|s|m)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
@@ -93,9 +94,12 @@ async def submit(
 
 
 async def waited(asked: Asked, job: Job, wait: str | None) -> Job:
-    """The same job after a while."""
+    """The same job after a while, as whoever asks may see it."""
     seconds = seconds_of(wait, asked.context.settings.most_wait)
-    return await asked.context.watch.ended(job, seconds) if seconds else job
+    if not seconds or job.status.ended:
+        return shown_job(asked.caller, job)
+    ended = await asked.context.watch.ended(job, seconds)
+    return await anyio.to_thread.run_sync(asked.by_now, ended)
 
 
 def job_answer(job: Job) -> Response:

@@ -129,11 +129,7 @@ class CommitBody(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
 
     table: str = Field(min_length=1, max_length=_LONGEST_NAME, description="The table that was committed to.")
-    branch: str = Field(default="main", min_length=1, max_length=_LONGEST_NAME)
-    snapshot_id: int | None = Field(default=None, description="The snapshot that was made.")
-    committed_at: AwareDatetime | None = Field(default=None, description="When; now if not given.")
-    added_files: int | None = Field(default=None, ge=0, description="Data files that it added.")
-    added_bytes: int | None = Field(default=None, ge=0)
+    snapshot_id: int | None = Field(default=None, ge=-(2**63), lt=2**63, description="The snapshot that was made.")
 
 
 class QuotaBody(StrictModel):

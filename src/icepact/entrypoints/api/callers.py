@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
 from time import monotonic
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from icepact.model.errors import IcepactError, NotAllowed, TooManyRequests, Unauthorized
+from icepact.model.errors import IcepactError, JobNotFound, NotAllowed, TooManyRequests, Unauthorized
 from icepact.model.job import DEFAULT_TENANT, Job
 from icepact.model.tenant import Caller, Role
-from icepact.schedule.scopes import visible
+from icepact.schedule.scopes import shown_job, visible
 
 if TYPE_CHECKING:
     from icepact.entrypoints.api.context import Context
@@ -83,6 +83,20 @@ class Asked:
         """Whether a job exists for whoever asks."""
         table = job.request.table
         return job.tenant == self.caller.tenant and (table is None or self.caller.sees(table))
+
+    def by_now(self, job: Job) -> Job:
+        """A job as whoever asks may see it now, who asked a while ago: Unauthorized if the key has ended meanwhile,
+        JobNotFound if the job does not exist for it any more."""
+        caller = self.context.tenants.again(self.caller)
+        if caller is None:
+            raise Unauthorized("this key is good for nothing any more")
+        if not replace(self, caller=caller).may_see(job):
+            raise JobNotFound(f"there is no job {job.job_id}")
+        return shown_job(caller, job)
+
+    def with_reason(self, job: Job) -> Job:
+        """A job with why it waits."""
+        return replace(job, waits_for=self.context.quotas.why_waiting(job))
 
     def write_down(self, action: str, job: Job) -> None:
         """Write down that whoever asks had something done by a job."""

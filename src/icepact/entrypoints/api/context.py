@@ -13,6 +13,7 @@ from icepact.model.job import Job
 from icepact.schedule.audit import Audit
 from icepact.schedule.fleet import CatalogFleet
 from icepact.schedule.gauges import StoreGauges
+from icepact.schedule.quotas import Quotas
 from icepact.schedule.tenants import Tenants
 from icepact.telemetry.prometheus import ServiceMetrics
 
@@ -61,6 +62,7 @@ class Context:
     service: Service
     settings: ApiSettings
     tenants: Tenants
+    quotas: Quotas
     watch: Watch
     buckets: Buckets
     """Requests by key."""
@@ -78,10 +80,13 @@ def context_of(service: Service, settings: ApiSettings, workers: Path | None = N
     """What the handlers of one application share; `workers` is the folder where workers of this machine write their
     metrics."""
     most = service.config.telemetry.metrics_tables
+    tenants = Tenants(service.store, catalog=service.catalog.name, clock=service.clock)
+    catalog, currency = service.catalog.recorded_as, service.prices.currency
     return Context(
         service=service,
         settings=settings,
-        tenants=Tenants(service.store, catalog=service.catalog.name, clock=service.clock),
+        tenants=tenants,
+        quotas=Quotas(service.store, tenants, catalog, currency=currency, clock=service.clock),
         watch=Watch(service),
         fleet=fleet_of(service),
         buckets=Buckets(settings.requests_per_second, settings.burst),

@@ -14,8 +14,9 @@ from icepact.entrypoints.api.callers import Asked, Operator, Viewer
 from icepact.entrypoints.api.paging import After, Limit, Page, key_of, page
 from icepact.entrypoints.api.problems import answer, of_status
 from icepact.model.documents import document_of, to_json
-from icepact.model.errors import JobNotFound
+from icepact.model.errors import BadInput, JobNotFound
 from icepact.model.job import Job, JobStatus, Operation
+from icepact.schedule.scopes import shown_job
 
 router = APIRouter(tags=["jobs"])
 _KIND = "jobs"
@@ -68,7 +69,7 @@ def found_job(asked: Asked, job_id: str) -> Job:
     job = asked.context.service.jobs.get(job_id)
     if not asked.may_see(job):
         raise JobNotFound(f"there is no job {job_id}")
-    return job
+    return shown_job(asked.caller, job)
 
 
 async def _found(asked: Asked, job_id: str) -> Job:
@@ -78,7 +79,10 @@ async def _found(asked: Asked, job_id: str) -> Job:
 @router.get("/jobs/{job_id}", summary="Get a job.", response_model=Job)
 async def get_job(asked: Viewer, job_id: str, wait: Wait = None) -> Response:
     """A job with its progress, and its result if it has one. With `wait`, once it has ended."""
-    return json_answer(document_of(await waited(asked, await _found(asked, job_id), wait)))
+    job = await waited(asked, await _found(asked, job_id), wait)
+    if job.status is JobStatus.QUEUED:
+        job = await anyio.to_thread.run_sync(asked.with_reason, job)
+    return json_answer(document_of(job))
 
 
 _EVENT = {
@@ -127,9 +131,16 @@ async def _events(asked: Asked, job: Job) -> AsyncIterator[bytes]:
             if monotonic() > until or context.service.draining.is_set():
                 return  # whoever watches asks again, perhaps another process
             look = await context.watch.pause(look, 1.0)
-            job = await anyio.to_thread.run_sync(context.service.jobs.get, job.job_id)
+            try:
+                job = await anyio.to_thread.run_sync(_by_now, asked, job.job_id)
+            except BadInput:
+                return  # it does not exist any more for whoever watches
     finally:
         context.streams -= 1
+
+
+def _by_now(asked: Asked, job_id: str) -> Job:
+    return asked.by_now(asked.context.service.jobs.get(job_id))
 
 
 @router.post("/jobs/{job_id}/cancel", summary="Cancel a job.", response_model=Job, responses={**ACCEPTED})

@@ -12,6 +12,7 @@ from icepact.model.documents import document_of
 from icepact.model.errors import BadInput
 from icepact.model.run import RunRecord
 from icepact.record.liveness import dead
+from icepact.schedule.scopes import shown
 
 router = APIRouter(tags=["tables"])
 _MOST_RUNS = 1000
@@ -44,13 +45,14 @@ def history(
 def _page(asked: Asked, table: str | None, open_only: bool, limit: int, cursor: str | None) -> Response:
     after, skip = key_of(cursor, _KIND), 0
     if after is not None:
-        ids = [run.run_id for run in _runs(asked, table, _MOST_RUNS, open_only, outcomes=False)]
+        kept = _runs(asked, table, _MOST_RUNS, open_only, outcomes=False)
+        ids = [run.run_id for run in kept if asked.caller.sees(run.table)]
         if after not in ids:
             raise BadInput("cursor: the run that the page before ended with is not kept any more")
         skip = ids.index(after) + 1
     if table is None:  # only some of them may exist for whoever asks
-        found = list(_runs(asked, None, _MOST_RUNS, open_only, outcomes=False))[skip:]
-        wanted = [run for run in found if asked.caller.sees(run.table)][: limit + 1]
+        found = _runs(asked, None, _MOST_RUNS, open_only, outcomes=False)
+        wanted = [run for run in found if asked.caller.sees(run.table)][skip : skip + limit + 1]
         service = asked.context.service
         whole = [service.store.run(run.run_id) or run for run in wanted[:limit]]
         more = len(wanted) > limit
@@ -62,7 +64,8 @@ def _page(asked: Asked, table: str | None, open_only: bool, limit: int, cursor: 
 
 
 def _document(asked: Asked, run: RunRecord) -> dict[str, Any]:
-    return {**document_of(run), "dead": dead(run, asked.context.service.store) if run.status.open else None}
+    why = dead(run, asked.context.service.store) if run.status.open else None
+    return {**shown(asked.caller, document_of(run)), "dead": why}
 
 
 def _runs(

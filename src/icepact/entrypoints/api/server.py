@@ -1,6 +1,7 @@
 """The server under the API: uvicorn, with limits of what a connection may take before there is a request."""
 
 import asyncio
+import socket
 from typing import Any
 
 import h11
@@ -47,6 +48,10 @@ class _Timed(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
+        opened = transport.get_extra_info("socket")
+        if opened is not None and opened.family in (socket.AF_INET, socket.AF_INET6):
+            # an answer is several packets, and asyncio sees to that only for some sockets
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._late = self.loop.call_later(self.header_seconds, self._give_up)
 
     def data_received(self, data: bytes) -> None:

@@ -205,7 +205,8 @@ def hoist(arguments: Sequence[str]) -> list[str]:
         if word == "--":
             rest += [word, *words]
             break
-        takes_value = word in _GLOBAL_WITH_VALUE or word in _WITH_VALUE
+        switch = (rest[:1], word) == (["policy"], "--tables")  # which takes a value elsewhere
+        takes_value = not switch and (word in _GLOBAL_WITH_VALUE or word in _WITH_VALUE)
         is_global = word in _GLOBAL_SWITCHES or word.split("=", 1)[0] in _GLOBAL_WITH_VALUE
         if not word.startswith("-"):
             plain.append(len(rest))

@@ -13,8 +13,8 @@ _GROUPS = {
     "Compact them": ("compact", "apply", "fleet run"),
     "Keep house": ("maintain", "expire", "orphans", "manifests", "ttl", "tags", "statistics"),
     "Runs": ("runs", "costs", "resume", "cancel", "cleanup", "verify", "rollback", "unblock"),
-    "Serve": ("serve", "worker", "jobs", "tenants", "keys", "audit", "openapi"),
-    "Set up": ("policy", "setup", "demo"),
+    "Serve": ("serve", "worker", "jobs", "schedule", "tenants", "keys", "audit", "openapi"),
+    "Set up": ("policy", "store", "setup", "demo"),
 }
 _NOW_CALLED = {"run": "fleet run", "forgive": "unblock"}
 """What commands were called before."""

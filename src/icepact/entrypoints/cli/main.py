@@ -18,6 +18,7 @@ from icepact.entrypoints.cli.policy import policy_app
 from icepact.entrypoints.cli.schedule import schedule_app
 from icepact.entrypoints.cli.service import service_app
 from icepact.entrypoints.cli.session import SERVER_VARIABLE, Session, exit_with, one_table
+from icepact.entrypoints.cli.store import store_app
 from icepact.entrypoints.cli.tenants import audit_app, keys_app, tenants_app
 from icepact.entrypoints.outputs import file_to_write, let_stdout_be_closed, write_file
 from icepact.maintain.interrupts import INTERRUPTED, begin, so_far, was_pressed
@@ -37,13 +38,14 @@ app = typer.Typer(
 )
 app.add_typer(policy_app, name="policy")
 app.add_typer(jobs_app, name="jobs")
+app.add_typer(store_app, name="store")
 app.add_typer(fleet_app)
 app.add_typer(housekeeping_app)
 app.add_typer(service_app)
-app.add_typer(schedule_app)
 app.add_typer(tenants_app, name="tenants")
 app.add_typer(keys_app, name="keys")
 app.add_typer(audit_app)
+app.add_typer(schedule_app)
 
 
 def _version(asked: bool) -> None:

@@ -24,7 +24,7 @@ def schedule(
             session.renderer.schedules(list(client.schedules()))
         return
     from icepact.entrypoints.serving import build_service, fleet_of
-    from icepact.schedule.overview import all_views, view_of
+    from icepact.schedule.overview import view_of, views
 
     service = build_service(session.service_settings)
     fleet, catalog = fleet_of(service), service.catalog.recorded_as
@@ -32,4 +32,4 @@ def schedule(
         name = service.jobs.name(table)
         session.renderer.schedule(view_of(service.store, fleet, catalog, name, now=service.clock()))
     else:
-        session.renderer.schedules(all_views(service.store, fleet, catalog, now=service.clock()))
+        session.renderer.schedules(list(views(service.store, fleet, catalog, now=service.clock())))

@@ -49,7 +49,8 @@ def schedule_lines(view: ScheduleView) -> Iterator[str]:
 
 
 def _forecast_lines(forecast: Forecast) -> Iterator[str]:
-    history = format_duration(forecast.history_hours * 3600) if forecast.history_hours else "no time"
+    hours = forecast.history_hours
+    history = format_duration(round(hours) * 3600) if hours >= 1 else format_seconds(hours * 3600)
     yield f"  writers: {plural(forecast.commits, 'commit')} in {history}"
     if forecast.hours:
         most = max(hour.commits for hour in forecast.hours)

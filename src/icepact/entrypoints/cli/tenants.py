@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from icepact.entrypoints.cli.columns import Column
 from icepact.entrypoints.cli.groups import Commands
 from icepact.entrypoints.cli.session import Session
 from icepact.model.errors import BadInput, IcepactError
@@ -75,6 +74,7 @@ def _office(context: typer.Context) -> _Office:
     from icepact.schedule.tenants import Tenants
 
     session: Session = context.obj
+    session.refuse_server((context.command_path or "").removeprefix("icepact "))
     service = build_service(session.service_settings)
     tenants = Tenants(service.store, catalog=service.catalog.name, clock=service.clock)
     quotas = Quotas(
@@ -197,6 +197,8 @@ def _quota(before: "Quota", jobs: str | None, size: str | None, money: str | Non
 
 
 def _show(session: Session, found: Sequence["Tenant"], document: Any) -> None:
+    from icepact.entrypoints.cli.columns import Column
+
     quotas = [tenant.quota for tenant in found]
     columns = [
         Column("tenant", [tenant.name for tenant in found], left=True),
@@ -242,6 +244,8 @@ def list_keys(
     tenant: Annotated[str | None, typer.Option("--tenant", help="Only keys of this tenant.")] = None,
 ) -> None:
     """List keys, those that are good for nothing any more included."""
+    from icepact.entrypoints.cli.columns import Column
+
     office = _office(context)
     found = office.tenants.keys(tenant)
     columns = [
@@ -305,6 +309,8 @@ def audit(
     after: Annotated[str, typer.Option("--after", help="Only older ones than the entry of this id.")] = "",
 ) -> None:
     """Show who changed what of the service, newest first."""
+    from icepact.entrypoints.cli.columns import Column
+
     if not 1 <= limit <= 10_000:
         raise BadInput("--limit is a number from 1 to 10000")
     office = _office(context)
@@ -335,6 +341,7 @@ def show_costs(session: Session, table: str | None, *, tenant: str | None, days:
 
     if not 0 < days <= 36_500:
         raise BadInput("--days is a number above zero")
+    session.refuse_server("costs --tenant")
     if tenant is not None:
         check_tenant_name(tenant)
     service = build_service(session.service_settings)

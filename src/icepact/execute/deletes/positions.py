@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icepact.execute.deletes.columns import each_once
+from icepact.execute.deletes.columns import each_once, in_dictionaries
 from icepact.execute.deletes.errors import BrokenDelete
 from icepact.execute.deletes.files import Bytes, read_columns
 from icepact.model.files import DeleteFile, DeleteKind
@@ -49,6 +49,8 @@ def read_positions(delete: DeleteFile, data: Bytes) -> PositionIndex:
     paths, pos = columns[FILE_PATH_ID], columns[POS_ID]
     if paths.null_count or pos.null_count:
         raise BrokenDelete(f"{delete} has rows without a path or position")
+    if not in_dictionaries(paths):
+        raise BrokenDelete(f"{delete} is damaged: an index is beyond its dictionary")
     names, codes = coded_paths(paths)
     numbers: NDArray[np.int64] = pos.cast(pa.int64()).to_numpy()
     if len(numbers) and numbers.min() < 0:

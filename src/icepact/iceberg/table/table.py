@@ -34,7 +34,7 @@ HIGHEST_FORMAT_VERSION = 3
 FACT_PREFIX = "icepact."
 NAME_MAPPING = "schema.name-mapping.default"
 _ENCRYPTION = "encryption.key-id"
-_RUN_FACTS = ("complete", "layout", "pinned-sequence-number", "earlier-sequence-numbers", "planned-at")
+_RUN_FACTS = ("complete", "layout", "pinned-sequence-number", "earlier-sequence-numbers", "planned-at", "tier")
 """Summary properties, without their prefix, of the last snapshot of a complete run."""
 _TIMELINE_LENGTH = 200
 """Snapshots in a timeline at most."""
@@ -341,9 +341,14 @@ class IcebergTable:
 
     def expression(self, where: str) -> Any:
         """A row filter in Spark's SQL as Iceberg's expression, or one line that says why not."""
-        converter = self.java.jvm.org.apache.spark.sql.execution.datasources.SparkExpressionConverter
+        spark = self.java.jvm.org.apache.spark.sql
+        converter = spark.execution.datasources.SparkExpressionConverter
         try:
             with self.java.active(), mute_pyspark_errors():
+                parsed = self.java.session.sessionState().sqlParser().parseExpression(where)
+                if spark.catalyst.expressions.SubqueryExpression.hasSubquery(parsed):
+                    # whether other tables are there, and with which columns, is not for whoever may look at this one
+                    raise BadInput(f"where {where!r}: it is about rows of this table, and takes no subqueries")
                 resolved = converter.collectResolvedSparkExpression(self.java.session, self.sql_name, where)
                 return converter.convertToIcebergExpression(resolved)
         except (Py4JError, PySparkException) as error:
@@ -537,7 +542,7 @@ def _last_runs(log: Sequence[SnapshotLine], head: int) -> list[LastRun]:
     runs: list[LastRun] = []
     for line in _ancestors(log, head):
         if line.facts:
-            layout, pinned, earlier, planned_at = line.facts
+            layout, pinned, earlier, planned_at, tier = line.facts
             numbers = [line.number, *map(int, earlier.split(",") if earlier else ())]
             runs.append(
                 LastRun(
@@ -546,6 +551,7 @@ def _last_runs(log: Sequence[SnapshotLine], head: int) -> list[LastRun]:
                     own_sequence_numbers=frozenset(numbers),
                     pinned_sequence_number=int(pinned or 0),
                     planned_at=datetime.fromisoformat(planned_at) if planned_at else None,
+                    tier=tier or None,
                 )
             )
     return runs

@@ -46,10 +46,10 @@ class Document:
         """The line of a key, or of what comes nearest to it."""
         node, line = self.node, _line(self.node)
         for part in path:
-            same = [step for step in _below(node) if str(step[0]) == str(part)]
-            if not same:
+            found = _step(node, part)
+            if found is None:
                 break
-            _, line, node = same[-1]  # what is merged in with << stands before
+            line, node = found
         return line
 
     def at(self, path: Sequence[str | int] = ()) -> str:
@@ -90,6 +90,15 @@ def _as_yaml(text: str) -> str:
 
 def _line(node: yaml.Node) -> int:
     return node.start_mark.line + 1
+
+
+def _step(node: yaml.Node, part: str | int) -> tuple[int, yaml.Node] | None:
+    """What is in a node by this key, with its line; `None` if there is none."""
+    if isinstance(node, yaml.SequenceNode):  # which may be long
+        index = int(part) if str(part).isdecimal() else -1
+        return (_line(node.value[index]), node.value[index]) if 0 <= index < len(node.value) else None
+    same = [step for step in _below(node) if str(step[0]) == str(part)]
+    return same[-1][1:] if same else None  # what is merged in with << stands before
 
 
 def _below(node: yaml.Node) -> Iterator[tuple[str | int, int, yaml.Node]]:

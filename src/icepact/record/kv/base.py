@@ -1,6 +1,6 @@
 """What all parts of a store over keys and values share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from icepact.record.clock import utc_now
@@ -19,6 +19,10 @@ class KvBase:
     def now(self) -> datetime:
         """The time, by the clock of the server."""
         return self._backend.now() if self._clock is utc_now else self._clock()
+
+    def concerns(self) -> Sequence[str]:
+        """What of the server's settings endangers what is kept there, in one line each."""
+        return self._backend.concerns()
 
     def close(self) -> None:
         """Close all connections; the store can be used again."""

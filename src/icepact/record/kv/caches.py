@@ -15,7 +15,8 @@ from icepact.record.kv.space import Change
 LINGERING = timedelta(days=1)
 """How long statistics of manifests that are not live are kept: another branch may have them, or a rollback may bring
 them back."""
-_TOTAL = "stat-bytes"
+STATS_TOTAL = "stat-bytes"
+"""How much room statistics take."""
 _KEYS_EACH = 8
 """Of a manifest: its statistics, what is known of them, two indexes, and those of before."""
 
@@ -52,32 +53,32 @@ class KvCaches(KvBase):
 
     def stats_bytes(self) -> int:
         """How much room statistics take."""
-        return int(self._space.one(_TOTAL) or 0)
+        return int(self._space.one(STATS_TOTAL) or 0)
 
     def _keep_stats(self, uuid: str, documents: Mapping[str, bytes | None], now: datetime) -> None:
         """Keep statistics of manifests, or drop them where they are `None`."""
         known = {path: key("stat-meta", path) for path in documents}
 
         def decide(values: Mapping[str, bytes]) -> Change[None]:
-            total = int(values.get(_TOTAL) or 0)
+            total = int(values.get(STATS_TOTAL) or 0)
             puts: dict[str, bytes] = {}
             deletes: list[str] = []
             for path, document in documents.items():
                 if known[path] in values:
                     theirs, size, kept_at = json.loads(values[known[path]])
                     total -= size
-                    deletes += _stat_index(path, theirs, datetime.fromisoformat(kept_at))
+                    deletes += stat_index(path, theirs, datetime.fromisoformat(kept_at))
                 if document is None:
                     deletes += [key("stat", path), known[path]]
                     continue
                 total += len(document)
                 puts[key("stat", path)] = document
                 puts[known[path]] = json.dumps([uuid, len(document), moment_text(now)]).encode()
-                puts |= dict.fromkeys(_stat_index(path, uuid, now), str(len(document)).encode())
-            puts[_TOTAL] = str(total).encode()
+                puts |= dict.fromkeys(stat_index(path, uuid, now), str(len(document)).encode())
+            puts[STATS_TOTAL] = str(total).encode()
             return Change(result=None, puts=puts, deletes=deletes)
 
-        self._space.change([*known.values(), _TOTAL], decide, over=[key("stat", path) for path in documents])
+        self._space.change([*known.values(), STATS_TOTAL], decide, over=[key("stat", path) for path in documents])
 
     # -- last compacted ---------------------------------------------------------------------------
 
@@ -125,6 +126,7 @@ class KvCaches(KvBase):
         return None if found is None else datetime.fromisoformat(found.decode())
 
 
-def _stat_index(path: str, uuid: str, kept_at: datetime) -> list[str]:
+def stat_index(path: str, uuid: str, kept_at: datetime) -> list[str]:
+    """The keys under which statistics are found when they are old."""
     age = ascending(kept_at)
     return [key("stat-of", uuid, age, path), key("stat-age", age, path)]

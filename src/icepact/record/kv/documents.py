@@ -27,7 +27,7 @@ class KvDocuments(KvBase):
     def documents(self, kind: str, *, prefix: str = "", after: str = "", limit: int = 1000) -> Sequence[StoredDocument]:
         """The first documents of a kind, by their keys."""
         span = below("document", kind, prefix=prefix, after=after or None)
-        found = islice(self._space.scan(span), limit)
+        found = islice(self._space.scan(span, page=max(1, min(limit, 100))), limit)
         return [_stored(kind, parts_of(name)[-1], value) for name, value in found]
 
     def put_document(
@@ -42,8 +42,8 @@ class KvDocuments(KvBase):
             seen = _expected(values.get(name), kind, key, version)
             written = 1 + (seen.version if seen else 0)
             row = {"kind": kind, "key": key, "version": written, "changed_at": now, "body": text}
-            puts = {name: row_bytes(row), _age(kind, key, now): b""}
-            old = [_age(kind, key, seen.changed_at)] if seen else []
+            puts = {name: row_bytes(row), age_key(kind, key, now): b""}
+            old = [age_key(kind, key, seen.changed_at)] if seen else []
             stored = StoredDocument(kind=kind, key=key, body=json.loads(text), version=written, changed_at=now)
             return Change(result=stored, puts=puts, deletes=old)
 
@@ -66,7 +66,7 @@ class KvDocuments(KvBase):
             seen = _expected(values.get(name), kind, key, version)
             if seen is None or (before is not None and seen.changed_at >= before):
                 return Change(result=False)
-            return Change(result=True, deletes=[name, _age(kind, key, seen.changed_at)])
+            return Change(result=True, deletes=[name, age_key(kind, key, seen.changed_at)])
 
         return self._space.change([name], decide)
 
@@ -75,7 +75,8 @@ def _name(kind: str, name: str) -> str:
     return key("document", kind, name)
 
 
-def _age(kind: str, name: str, changed_at: datetime) -> str:
+def age_key(kind: str, name: str, changed_at: datetime) -> str:
+    """The key under which a document is found when it is old."""
     return key("document-age", kind, ascending(changed_at), name)
 
 

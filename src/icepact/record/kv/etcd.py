@@ -19,7 +19,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from icepact.model.errors import BadInput, StoreUnusable
 from icepact.record.clock import ServerClock
 from icepact.record.kv.interface import Entry, Span
-from icepact.record.kv.retries import Patience, Slot, Slots
+from icepact.record.kv.slots import Slot, Slots
+from icepact.record.retries import Patience
 
 try:
     import httpx
@@ -55,6 +56,7 @@ class Etcd:
     def __init__(self, url: str) -> None:
         self._endpoints, self._user, options = _split(url)
         self._prefix = options.get("prefix", _PREFIX) + "/"
+        self._slot_prefix = options.get("prefix", _PREFIX) + ":done/"
         self._shown = ",".join(self._endpoints)
         self._authority: str | None = options.get("ca")
         self._http = self._new_client()
@@ -103,21 +105,21 @@ class Etcd:
         deletes: Collection[str],
         persists: Collection[str],
     ) -> bool:
-        ours, number = f"done/{slot.name}", str(slot.number).encode()
+        ours, number = _text((self._slot_prefix + slot.name).encode()), str(slot.number).encode()
         changes: list[dict[str, Any]] = [
-            {"request_put": {"key": self._key(ours), "value": _text(number), "lease": self._kept_lease()}},
+            {"request_put": {"key": ours, "value": _text(number), "lease": self._kept_lease()}},
             *({"request_put": {"key": self._key(name), "value": _text(value)}} for name, value in puts.items()),
             *({"request_delete_range": {"key": self._key(name)}} for name in deletes),
             *({"request_put": {"key": self._key(name), "ignore_value": True}} for name in persists),
         ]
-        compared = [(name, version) for name, version in compares.items()] + [(ours, slot.version)]
+        compared = [*((self._key(name), version) for name, version in compares.items()), (ours, slot.version)]
         asked = {
             "compare": [
-                {"key": self._key(name), "target": "MOD", "result": "EQUAL", "mod_revision": str(version)}
+                {"key": name, "target": "MOD", "result": "EQUAL", "mod_revision": str(version)}
                 for name, version in compared
             ],
             "success": changes,
-            "failure": [{"request_range": {"key": self._key(ours)}}],
+            "failure": [{"request_range": {"key": ours}}],
         }
         try:
             answer = self._call("kv/txn", asked)
@@ -203,10 +205,10 @@ class Etcd:
     def _hear_time(self, asked: datetime, answer: httpx.Response) -> None:
         """Every answer says in which second it was given."""
         try:
-            told = parsedate_to_datetime(answer.headers["Date"])
+            theirs = parsedate_to_datetime(answer.headers["Date"])
         except (KeyError, ValueError):
             return
-        self._clock.heard(asked, told, told + timedelta(seconds=1))
+        self._clock.heard(asked, theirs, theirs + timedelta(seconds=1))
 
     def _kept_lease(self) -> str:
         """The lease of this process; renewed now and then."""

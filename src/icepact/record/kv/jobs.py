@@ -83,8 +83,8 @@ class KvJobs(KvBase):
                 return None
             name = _name(chosen)
             values, entries = self._space.values([name])
-            row = row_of(values[name], JOB_MOMENTS) if values else {"status": None}
-            if row["status"] != _QUEUED:
+            row = row_of(values[name], JOB_MOMENTS) if values else None
+            if row is None or row["status"] != _QUEUED:
                 return None  # cancelled meanwhile
             after = row | {
                 "status": _RUNNING,
@@ -231,7 +231,7 @@ class KvJobs(KvBase):
             changed = edit(row)
             if not changed:
                 return Change(result=job_of(row))
-            after = row | changed
+            after = {**row, **changed}
             puts, deletes = index_change(job_index(row), job_index(after))
             puts[name] = row_bytes(after)
             if ends and result is not None:
@@ -415,7 +415,7 @@ def _packed(document: str | bytes) -> bytes:
 
 
 def _holds(row: Mapping[str, Any], claim: JobClaim) -> bool:
-    return row["status"] == _RUNNING and row["token"] == claim.token
+    return bool(row["status"] == _RUNNING and row["token"] == claim.token)
 
 
 def _left(row: Mapping[str, Any], to: JobStatus, failed: bool) -> dict[str, Any]:

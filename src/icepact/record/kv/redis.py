@@ -13,7 +13,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from icepact.model.errors import BadInput, StoreUnusable
 from icepact.record.clock import ServerClock
 from icepact.record.kv.interface import Entry, Span
-from icepact.record.kv.retries import Patience, Slot, Slots
+from icepact.record.kv.slots import Slot, Slots
+from icepact.record.retries import Patience
 
 try:
     import redis
@@ -107,8 +108,8 @@ class Redis:
         if self._clock.is_stale:
             asked = self._clock.time()
             seconds, more = self._ask(self._client.time)
-            told = datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=more)
-            self._clock.heard(asked, told, told)
+            theirs = datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=more)
+            self._clock.heard(asked, theirs, theirs)
         return self._clock.now()
 
     def read(self, spans: Sequence[Span]) -> Sequence[Sequence[Entry]]:
@@ -149,14 +150,14 @@ class Redis:
     def concerns(self) -> Sequence[str]:
         """What of the server's settings can lose what it has answered for."""
         found = []
-        persistence, memory = (
-            self._ask(lambda name=name: self._client.info(name)) for name in ("persistence", "memory")
-        )
+        persistence: dict[str, Any] = self._ask(lambda: self._client.info("persistence"))
+        memory: dict[str, Any] = self._ask(lambda: self._client.info("memory"))
         if not persistence.get("aof_enabled"):
             found.append("appendonly is off: when Redis is restarted, it forgets what came after its last snapshot")
         else:
             try:
-                fsync = self._ask(lambda: self._client.config_get("appendfsync")).get("appendfsync", "always")
+                asked: dict[str, Any] = self._ask(lambda: self._client.config_get("appendfsync"))
+                fsync = asked.get("appendfsync", "always")
             except StoreUnusable:  # managed servers do not tell
                 fsync = "always"
             if fsync != "always":
@@ -194,7 +195,7 @@ def _split(url: str) -> tuple[str, str, str]:
 
 
 def _client(address: str) -> Any:
-    given = {
+    given: dict[str, Any] = {
         "socket_timeout": _TIMEOUT,
         "socket_connect_timeout": _TIMEOUT / 2,
         "socket_keepalive": True,

@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from icepact.model.errors import Conflict, RunLost
@@ -25,7 +26,7 @@ from icepact.record.kv.keys import all_below, ascending, below, descending, inve
 from icepact.record.kv.rows import index_change, row_bytes, row_of
 from icepact.record.kv.space import Change
 
-MOMENTS = ("started_at", "finished_at", "swept_at")
+RUN_MOMENTS = ("started_at", "finished_at", "swept_at")
 _LATER: Mapping[str, Any] = {
     "finished_at": None,
     "attempt": None,
@@ -35,6 +36,8 @@ _LATER: Mapping[str, Any] = {
     "plan": False,
 }
 """Columns of a run that begins; `plan` says whether there is one."""
+
+_PAGE = 50
 
 Edit = Callable[[dict[str, Any]], dict[str, bytes]]
 """Changes a row, and returns what else is written with it."""
@@ -182,7 +185,7 @@ class KvRuns(KvBase):
             return sorted(found, key=_age, reverse=True)[:limit]
         index = "worked" if worked_only else "all"
         span = below(f"run-{index}", catalog) if table is None else below(f"run-{index}-of", catalog, table)
-        return [record for record, _ in zip(self._listed(span, outcomes=outcomes), range(limit), strict=False)]
+        return list(islice(self._listed(span, outcomes=outcomes, page=min(limit, _PAGE)), limit))
 
     def recent(self, *, catalog: str, since: datetime) -> Sequence[RunRecord]:
         """Runs that ended since a moment, or began since then and are still open."""
@@ -193,15 +196,11 @@ class KvRuns(KvBase):
         recent = [one for one in found.values() if (one.finished_at or one.started_at) > since]
         return sorted(recent, key=_age, reverse=True)
 
-    def _listed(self, span: tuple[str, str], *, outcomes: bool = True) -> Iterator[RunRecord]:
-        """Runs in the order of an index, page by page."""
-        page: list[str] = []
-        for _, run_id in self._space.scan(span):
-            page.append(run_id.decode())
-            if len(page) == 50:
-                yield from self._records(page, outcomes=outcomes)
-                page = []
-        yield from self._records(page, outcomes=outcomes)
+    def _listed(self, span: tuple[str, str], *, outcomes: bool = True, page: int = _PAGE) -> Iterator[RunRecord]:
+        """Runs in the order of an index, so many at a time."""
+        names = (value.decode() for _, value in self._space.scan(span, page=page))
+        while some := list(islice(names, page)):
+            yield from self._records(some, outcomes=outcomes)
 
     def _records(self, run_ids: Sequence[str], *, outcomes: bool) -> list[RunRecord]:
         wanted = [key("run", run_id) for run_id in run_ids]
@@ -312,7 +311,7 @@ def run_index(row: Mapping[str, Any]) -> dict[str, bytes]:
 
 def _row(values: Mapping[str, bytes], run_id: str) -> dict[str, Any] | None:
     value = values.get(key("run", run_id))
-    return None if value is None else row_of(value, MOMENTS)
+    return None if value is None else row_of(value, RUN_MOMENTS)
 
 
 def _is_as_seen(row: Mapping[str, Any] | None, seen: RunRecord) -> bool:

@@ -61,13 +61,23 @@ class Space:
         """What is in each of some spans, all of one moment; their values are small."""
         return [[Entry(one.key, one.value[1:], one.version) for one in some] for some in self.backend.read(spans)]
 
-    def scan(self, span: tuple[str, str]) -> Iterator[tuple[str, bytes]]:
-        """All that is between two keys, page by page."""
+    def scan(self, span: tuple[str, str], *, page: int = _PAGE) -> Iterator[tuple[str, bytes]]:
+        """All that is between two keys, so many at a time."""
+        start, end = span
+        while True:
+            [found] = self.backend.read([Span(start, end, page)])
+            whole = self._whole(found)
+            yield from ((entry.key, whole[entry.key]) for entry in found if entry.key in whole)
+            if len(found) < page:
+                return
+            start = found[-1].key + "\0"
+
+    def names(self, span: tuple[str, str]) -> Iterator[str]:
+        """Names of all keys between two, page by page."""
         start, end = span
         while True:
             [page] = self.backend.read([Span(start, end, _PAGE)])
-            whole = self._whole(page)
-            yield from ((entry.key, whole[entry.key]) for entry in page if entry.key in whole)
+            yield from (entry.key for entry in page)
             if len(page) < _PAGE:
                 return
             start = page[-1].key + "\0"

@@ -11,9 +11,10 @@ from icepact.record.kv.jobs import KvJobs
 from icepact.record.kv.leases import KvLeases
 from icepact.record.kv.memory import Memory
 from icepact.record.kv.runs import KvRuns
+from icepact.record.kv.shelves import KvShelves
 
 
-class KvStore(KvRuns, KvLeases, KvJobs, KvCaches, KvDocuments):
+class KvStore(KvRuns, KvLeases, KvJobs, KvCaches, KvDocuments, KvShelves):
     """A record store that needs nothing of its backend but compare-and-set."""
 
     @classmethod

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from icepact.execute.deletes.errors import BrokenDelete, UnsupportedDelete
 from icepact.execute.deletes.positions import PositionIndex, coded_paths, deleted_positions, read_positions
 from icepact.model.files import DeleteFile, DeleteKind
+from tests.support.spoilt import index_beyond_dictionary
 from tests.support.states import delete_file
 
 Rows = list[tuple[str, int]]
@@ -117,6 +119,17 @@ def test_a_damaged_file_gives_no_rows(format: str) -> None:
     for damaged in (b"", data[:7], data[: len(data) // 2], b"x" * 100):
         with pytest.raises((BrokenDelete, UnsupportedDelete)):
             read_positions(ref(100, format), damaged)
+
+
+def test_rows_of_a_path_that_the_dictionary_lacks(tmp_path: Path) -> None:
+    """They would be taken for rows of another file."""
+    path = tmp_path / "d.parquet"
+    table = table_of([(PATHS[n * 7919 % 5], n) for n in range(20_000)])
+    path.write_bytes(parquet(table, compression="none"))
+    assert len(read_positions(ref(20_000), path.read_bytes()).positions) == 20_000
+    index_beyond_dictionary(path)
+    with pytest.raises(BrokenDelete, match="d is damaged: an index is beyond its dictionary"):
+        read_positions(ref(20_000), path.read_bytes())
 
 
 def test_an_unknown_format_is_left_to_others() -> None:

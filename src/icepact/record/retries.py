@@ -3,12 +3,14 @@
 import random
 import time
 from collections.abc import Callable
-from threading import Lock
-from typing import TypeVar
+from functools import wraps
+from typing import Any, TypeVar
 
 from icepact.model.errors import StoreUnusable
+from icepact.record.store import RecordStore
 
 Result = TypeVar("Result")
+Store = TypeVar("Store")
 
 PATIENCE = 20.0
 """Seconds for which a server that has answered before may be away."""
@@ -17,8 +19,12 @@ FIRST_PATIENCE = 3.0
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 1.0
 
 
+class Away(StoreUnusable):
+    """The server of a record store does not answer now, and has certainly not done what it was asked to."""
+
+
 class Patience:
-    """Tries again as long as a server may come back. Not for transactions that do not know whether they were heard."""
+    """Tries again as long as a server may come back: what does no harm when it is done twice."""
 
     def __init__(self, describe: Callable[[BaseException], str], passing: Callable[[BaseException], bool]) -> None:
         self._describe = describe
@@ -42,32 +48,21 @@ class Patience:
                 return answer
 
 
-class Slots:
-    """Names under which a server keeps the number of the last transaction: one for each that is under way at once, so
-    that whoever got no answer can ask whether it was heard."""
-
-    def __init__(self, make: Callable[[], "Slot"]) -> None:
-        self._make = make
-        self._free: list[Slot] = []
-        self._lock = Lock()
-
-    def take(self) -> "Slot":
-        """One that nobody else uses now."""
-        with self._lock:
-            return self._free.pop() if self._free else self._make()
-
-    def give_back(self, slot: "Slot") -> None:
-        """The transaction has ended, one way or the other."""
-        with self._lock:
-            self._free.append(slot)
+def tried_again(cls: type[Store]) -> type[Store]:
+    """Decorator for stores that raise `Away`: what a record store can be asked is asked again as long as that is so."""
+    for protocol in RecordStore.__mro__:
+        for name in vars(protocol):
+            if not name.startswith("_") and name not in _NOT_ASKED and hasattr(cls, name):
+                setattr(cls, name, _patient(getattr(cls, name)))
+    return cls
 
 
-class Slot:
-    """Where one transaction after the other leaves its number."""
+_NOT_ASKED = ("rows", "close", "concerns")
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.number = 0
-        """Of the last transaction."""
-        self.version = 0
-        """Of its key, if the server compares that."""
+
+def _patient(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def ask(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.patience(lambda: method(self, *args, **kwargs), (Away,))
+
+    return ask

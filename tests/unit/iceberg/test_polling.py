@@ -1,0 +1,91 @@
+"""Catalogs are asked for changes without Java, and all tables of a database with one query."""
+
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from icepact.iceberg.catalogs import embedded
+from icepact.iceberg.polling import watcher_of
+from icepact.model.errors import CatalogUnusable
+from icepact.policy.config import Catalog
+from tests.support.listed import listed, snapshot
+
+
+def test_all_tables_of_a_database_are_one_query(tmp_path: Path) -> None:
+    catalog = listed(
+        tmp_path,
+        [("db", "t", "m1", "TABLE"), ("db.raw", "odd name", "m2", None), ("db", "v", "m3", "VIEW")],
+    )
+    watcher = watcher_of(catalog)
+    assert watcher is not None
+    assert watcher.markers() == {"db.t": "m1", "db.raw.`odd name`": "m2"}
+    assert watcher.metadata("db.t") is None
+
+
+def test_ten_thousand_tables_are_asked_for_in_well_below_a_second(tmp_path: Path) -> None:
+    catalog = listed(
+        tmp_path, [(f"n{n % 100}", f"t{n}", f"file:/w/n/t{n}/metadata/1.json", "TABLE") for n in range(10_000)]
+    )
+    watcher = watcher_of(catalog)
+    assert watcher is not None
+    first = watcher.markers()
+    began = time.process_time()
+    assert watcher.markers() == first
+    assert time.process_time() - began < 0.4
+    assert len(first) == 10_000
+
+
+def test_metadata_tells_what_writers_did_and_what_a_table_wants(tmp_path: Path) -> None:
+    document = {
+        "properties": {"icepact.schedule": "6h", "write.format.default": "parquet"},
+        "snapshots": [
+            snapshot(3),
+            snapshot(1),
+            snapshot(2, operation="replace"),
+            snapshot(4, operation="overwrite", **{"icepact.commit-id": "r/1/1"}),
+            snapshot(5, operation="delete"),
+        ],
+    }
+    (tmp_path / "1.json").write_text(json.dumps(document))
+    watcher = watcher_of(listed(tmp_path, [("db", "t", f"file:{tmp_path}/1.json", "TABLE")]))
+    assert watcher is not None
+    watcher.markers()
+    found = watcher.metadata("db.t")
+    assert found is not None
+    assert [commit.snapshot_id for commit in found.commits] == [1, 3, 5]
+    assert found.known_since == found.commits[0].at == datetime(1970, 1, 1, 1, tzinfo=UTC)
+    assert found.properties == {"icepact.schedule": "6h"}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"snapshots": 7}', '{"snapshots": [{}]}'])
+def test_metadata_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "1.json").write_text(text)
+    watcher = watcher_of(listed(tmp_path, [("db", "t", f"file:{tmp_path}/1.json", "TABLE")]))
+    assert watcher is not None
+    watcher.markers()
+    assert watcher.metadata("db.t") is None
+
+
+def test_a_catalog_that_is_not_there_yet_has_no_tables_and_is_not_made(tmp_path: Path) -> None:
+    watcher = watcher_of(embedded(str(tmp_path / "none")))
+    assert watcher is not None
+    assert watcher.markers() == {}
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_catalog_that_does_not_answer_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "catalog.db").write_text("this is no database, and it is long enough to be seen as none" * 20)
+    watcher = watcher_of(embedded(str(tmp_path)))
+    assert watcher is not None
+    with pytest.raises(CatalogUnusable, match="the catalog local cannot be asked for changes: DatabaseError"):
+        watcher.markers()
+
+
+@pytest.mark.parametrize(
+    "properties", [{"type": "hive", "uri": "thrift://h"}, {"type": "glue"}, {"type": "jdbc", "uri": "jdbc:mysql://h/d"}]
+)
+def test_other_catalogs_are_not_asked(properties: dict[str, str]) -> None:
+    assert watcher_of(Catalog(name="c", properties=properties)) is None
