@@ -23,6 +23,8 @@ class Column(NamedTuple):
     """0 stays whatever happens; of the others, the one with the highest rank goes first."""
     left: bool = False
     """True for words, false for numbers."""
+    whole: bool = False
+    """Never wrapped, so that it can be copied."""
 
 
 class Fitted(NamedTuple):
@@ -54,9 +56,10 @@ def plain_table(columns: Sequence[Column], names: int | None = None) -> Table:
     """All of them, without lines around; names are wrapped where it is too wide, or at so many characters."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        most = names if column.left and not column.rank else None
+        wraps = column.left and not column.whole
+        most = names if wraps and not column.rank else None
         justify: Literal["left", "right"] = "left" if column.left else "right"
-        table.add_column(column.title, justify=justify, overflow="fold", no_wrap=not column.left, max_width=most)
+        table.add_column(column.title, justify=justify, overflow="fold", no_wrap=not wraps, max_width=most)
     for row in zip(*(column.cells for column in columns), strict=True):
         table.add_row(*row)
     return table

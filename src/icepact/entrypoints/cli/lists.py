@@ -135,13 +135,13 @@ def _percent(share: float | None) -> str:
 def job_columns(jobs: Sequence[Job]) -> list[Column]:
     """Jobs; what matters least has the highest rank."""
     return [
-        Column("job", [job.job_id for job in jobs], left=True),
+        Column("job", [job.job_id for job in jobs], left=True, whole=True),
         Column("operation", [str(job.request.operation) for job in jobs], left=True),
         Column("table", [escape(job.request.table or "") for job in jobs], left=True, rank=1),
         Column("status", [_job_status(job) for job in jobs], left=True),
         Column("progress", [_units(job.progress) for job in jobs], rank=3),
         Column("tenant", [escape(job.tenant) for job in jobs], rank=4, left=True),
-        Column("submitted", [f"{job.submitted_at:%Y-%m-%d %H:%M:%S}" for job in jobs], rank=2),
+        Column("submitted", [f"{job.submitted_at:%Y-%m-%d %H:%M:%S}" for job in jobs], rank=3),
         Column("error", [escape(job.error or "") for job in jobs], rank=5, left=True),
     ]
 

@@ -62,7 +62,7 @@ def read_indices(
         data = source.read(chunk.start, chunk.size)
         body, header = _dictionary(data[: chunk.data_offset - chunk.start], chunk)
         numbers.append(pa.py_buffer(body))
-        dictionary = _of_places(header, chunk)
+        dictionary = _of_numbers(header, chunk)
         pages = data[chunk.data_offset - chunk.start :]
         pieces += [dictionary, pages]
         size = len(dictionary) + len(pages)
@@ -99,7 +99,7 @@ def _dictionary(page: Any, chunk: Chunk) -> tuple[bytes, Fields]:
     return body, described
 
 
-def _of_places(described: Fields, chunk: Chunk) -> bytes:
+def _of_numbers(described: Fields, chunk: Chunk) -> bytes:
     """A dictionary page of as many texts: the place of each, in four bytes."""
     texts = np.empty((described[1], 2), dtype="<u4")
     texts[:, 0] = texts.itemsize
