@@ -35,6 +35,9 @@ LONGEST = 300.0
 _FILES = 4
 _MOST_FAILURES = 100
 """Every kill counts as one."""
+_IN_A_RUN = 0.75
+"""So many kills come after a run has begun; the others at any instant, while Java starts as a rule."""
+_LONGEST_WAIT = 30.0
 _PROGRAM = "tests.support.serving"
 _WORKER = "icepact.entrypoints.service.worker"
 
@@ -231,7 +234,7 @@ def service_kills(
             until = time.monotonic() + LONGEST
             while load.open() and time.monotonic() < until:
                 dice = random.Random(f"{seed}/{KIND}/{number}")
-                if _wait(load, dice.uniform(0.2, 12.0)):
+                if _wait(load, served, dice):
                     kills.append({"number": number, **_kill(served, load, dice)})
                     number += 1
             load.judge()
@@ -250,14 +253,18 @@ def service_kills(
                 raise RuntimeError(f"{judged}; see {served.log}")
 
 
-def _wait(load: Load, seconds: float) -> bool:
-    """False if all jobs have ended meanwhile."""
-    never, until = threading.Event(), time.monotonic() + seconds
+def _wait(load: Load, served: ServiceUnderTest, dice: random.Random) -> bool:
+    """Wait for the time of the next kill: mostly soon after a run has begun. False if all jobs have ended meanwhile."""
+    in_a_run, moment = dice.random() < _IN_A_RUN, dice.uniform(0.0, 1.5)
+    never, until = threading.Event(), time.monotonic() + (_LONGEST_WAIT if in_a_run else dice.uniform(0.2, 12.0))
     while time.monotonic() < until:
         if not load.open():
             return False
-        never.wait(0.2)
-    return True
+        if in_a_run and busy(load, served.workers()):
+            never.wait(moment)
+            break
+        never.wait(0.1)
+    return bool(load.open())
 
 
 def _kill(served: ServiceUnderTest, load: Load, dice: random.Random) -> dict[str, Any]:

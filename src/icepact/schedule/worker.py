@@ -63,7 +63,7 @@ _SAID_AGAIN = timedelta(seconds=15)
 _SEEN_LATELY = timedelta(days=1)
 _FIRST_IDLE, _LONGEST_IDLE = 0.25, 2.0
 """Seconds between two looks into an empty queue."""
-_LOOK_FOR_DEAD = 5.0
+_SEARCH_EVERY = 5.0
 """Seconds between two looks for jobs of workers that died."""
 _QUIET = 1.0
 """Seconds without a job before a worker does what can wait."""
@@ -234,7 +234,7 @@ class Worker:
 
     def _take_back_from_the_dead(self) -> None:
         """Jobs of workers that died go back into the queue."""
-        if time.monotonic() - self._dead_sought_at < _LOOK_FOR_DEAD:
+        if time.monotonic() - self._dead_sought_at < _SEARCH_EVERY:
             return
         self._dead_sought_at = time.monotonic()
         now = self._store.now()
