@@ -181,4 +181,4 @@ def run(command: Sequence[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{command[0]} failed: {done.stderr[-2000:]}")
-    return done.stdout
+    return str(done.stdout)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from icepact.execute.parquet.input import Input, MemorySource
+
 
 def gone(path: Path) -> None:
     """It is not there any more."""
@@ -24,3 +26,12 @@ def footer_damaged(path: Path) -> None:
 def no_footer(path: Path) -> None:
     """Its last bytes are not those of a Parquet file."""
     path.write_bytes(path.read_bytes()[:-4] + b"XXXX")
+
+
+def index_beyond_dictionary(path: Path) -> None:
+    """In the last column of the only row group, which is not compressed, some rows have values that their dictionary
+    lacks."""
+    data = bytearray(path.read_bytes())
+    chunk = Input(MemorySource(bytes(data))).footer.row_groups[0].chunks[-1]
+    data[chunk.end - 300 : chunk.end - 297] = b"\xff" * 3
+    path.write_bytes(data)

@@ -13,6 +13,7 @@ import pytest
 from icepact.model.masking import masked_value
 from icepact.telemetry import logs, trace
 from icepact.telemetry.ids import about
+from tests.support.loggers import restored_loggers
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 HOSTILE = [
@@ -104,12 +105,8 @@ def test_wrong_arguments_lose_no_event() -> None:
 @pytest.fixture
 def restored() -> Iterator[None]:
     """Loggers as they were."""
-    loggers = [logging.getLogger(), logging.getLogger("icepact")]
-    before = [(list(one.handlers), one.level, one.propagate) for one in loggers]
-    yield
-    for one, (handlers, level, propagate) in zip(loggers, before, strict=True):
-        one.handlers[:], one.level, one.propagate = handlers, level, propagate
-    logging.captureWarnings(False)
+    with restored_loggers():
+        yield
 
 
 @pytest.mark.usefixtures("restored")

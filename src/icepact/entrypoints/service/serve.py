@@ -12,12 +12,12 @@ import threading
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any, Protocol
 
 import uvicorn
 
+from icepact.entrypoints.service.counters import CounterFolder
 from icepact.entrypoints.service.scheduling import Scheduling
 from icepact.entrypoints.service.supervisor import Supervisor
 from icepact.entrypoints.serving import Service, build_service
@@ -59,12 +59,15 @@ class Serving:
         self.workers = settings.workers if workers is None else workers
         self._socket = listening(host, settings.port if port is None else port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
-        self._counted = TemporaryDirectory(prefix="icepact-metrics-")
-        counted = Path(self._counted.name)
+        self._counters = CounterFolder()
         self._supervisor = Supervisor(
-            given, workers=self.workers, grace=settings.grace, metrics=counted, ended=self.service.ended.ring
+            given,
+            workers=self.workers,
+            grace=settings.grace,
+            metrics=self._counters.path,
+            ended=self.service.ended.ring,
         )
-        self._server = make_server(self.service, host, self.port, workers=counted)
+        self._server = make_server(self.service, host, self.port, workers=self._counters.path)
         self._scheduling = Scheduling(self.service)
         vars(self._server)["capture_signals"] = nullcontext  # they are heard here
         self._asked = False
@@ -79,16 +82,16 @@ class Serving:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         threading.Thread(target=self._pass_on, name="icepact-bell", daemon=True).start()
-        self._supervisor.start()
-        self._scheduling.start()
-        try:
-            self._server.run(sockets=[self._socket])
-        finally:
-            self.service.draining.set()
-            self._scheduling.stop()
-            self._supervisor.stop()
-            self._supervisor.wait()
-            self._counted.cleanup()
+        with self._counters:
+            self._supervisor.start()
+            self._scheduling.start()
+            try:
+                self._server.run(sockets=[self._socket])
+            finally:
+                self.service.draining.set()
+                self._scheduling.stop()
+                self._supervisor.stop()
+                self._supervisor.wait()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del number, frame

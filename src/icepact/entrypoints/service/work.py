@@ -5,10 +5,10 @@ import signal
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from icepact.entrypoints.service.counters import CounterFolder
 from icepact.entrypoints.service.supervisor import Supervisor
 from icepact.entrypoints.serving import build_service
 from icepact.entrypoints.wiring import set_up_telemetry
@@ -28,24 +28,23 @@ class Working:
         set_up_telemetry(self.service.config, log_level=logging.INFO)
         settings = self.service.config.service
         self.workers = max(settings.workers, 1) if workers is None else workers
-        self._counted = TemporaryDirectory(prefix="icepact-metrics-")
-        counted = Path(self._counted.name)
-        self._supervisor = Supervisor(given, workers=self.workers, grace=settings.grace, metrics=counted)
-        self.metrics = self._serve_metrics(counted, metrics_port)
+        self._counters = CounterFolder()
+        self._supervisor = Supervisor(given, workers=self.workers, grace=settings.grace, metrics=self._counters.path)
+        self.metrics = self._serve_metrics(self._counters.path, metrics_port)
         self._asked = threading.Event()
 
     def run(self) -> None:
         """Work until a signal says that it is to end: the first in order, the second now."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
-        self._supervisor.start()
-        self._asked.wait()
-        self._supervisor.wait()
+        with self._counters:
+            self._supervisor.start()
+            self._asked.wait()
+            self._supervisor.wait()
         if self.metrics is not None:
             self.metrics.close()
-        self._counted.cleanup()
 
-    def _serve_metrics(self, counted: Path, port: int | None) -> "WorkerMetrics | None":
+    def _serve_metrics(self, counters: Path, port: int | None) -> "WorkerMetrics | None":
         """What the workers have counted, where somebody can ask for it, if that is wanted."""
         wanted = self.service.config.telemetry
         port = wanted.metrics_port if port is None else port
@@ -53,7 +52,7 @@ class Working:
             return None
         from icepact.telemetry.prometheus import WorkerMetrics
 
-        return WorkerMetrics(counted, host=wanted.metrics_host, port=port)
+        return WorkerMetrics(counters, host=wanted.metrics_host, port=port)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del number, frame

@@ -14,6 +14,7 @@ from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.project import project
 from icepact.execute.assemble.reading import read_plan
 from icepact.execute.assemble.target import LINEAGE_IDS, ROW_ID, arrow_type
+from icepact.execute.deletes.columns import in_dictionaries
 from icepact.execute.parquet.footer import Chunk
 from icepact.execute.parquet.indices import may_read_indices, numbers_as_stored, read_indices
 from icepact.execute.parquet.layout import (
@@ -104,6 +105,8 @@ class Decoder:
         row_group = self.view.input.footer.row_groups[group]
         at = 0
         for rows, columns in self._pieces(group, row_group.rows, most):
+            if not all(map(in_dictionaries, columns)):
+                raise NotAssembled(f"{self.view.file.path}: an index is beyond its dictionary")
             kept = None if keep is None else keep[at : at + rows]
             yield self._projected(columns, np.arange(row_group.first_row + at, row_group.first_row + at + rows), kept)
             at += rows

@@ -101,8 +101,22 @@ def each_once(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return numbers[first]
 
 
+def in_dictionaries(column: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether all indices of a column are in their dictionaries; true for a column without. pyarrow gives indices as
+    they stand in the file, and whoever takes values by them would read elsewhere in memory."""
+    if not pa.types.is_dictionary(column.type):
+        return True
+    for part in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        bounds = pc.min_max(part.indices)
+        if bounds["max"].is_valid and not 0 <= bounds["min"].as_py() <= bounds["max"].as_py() < len(part.dictionary):
+            return False
+    return True
+
+
 def dictionary_column(kind: Kind, array: pa.DictionaryArray) -> tuple[KeyColumn, NDArray[np.int64]]:
     """The values of a dictionary, then null, and for each row the number of its value."""
+    if not in_dictionaries(array):  # one that is just beyond would stand for null
+        raise pa.ArrowInvalid("an index is beyond its dictionary")
     values = joined([key_column(kind, array.dictionary), constant_column(kind, None, 1)])
     missing = len(array.dictionary)
     codes: NDArray[np.int64] = array.indices.cast(pa.int64()).fill_null(missing).to_numpy(zero_copy_only=False)

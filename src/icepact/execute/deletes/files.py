@@ -9,6 +9,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from icepact.execute.deletes import avro
+from icepact.execute.deletes.columns import in_dictionaries
 from icepact.execute.deletes.errors import BrokenDelete, UnsupportedDelete
 from icepact.model.files import DeleteFile
 
@@ -107,13 +108,21 @@ def _parquet(view: memoryview, ids: Collection[int], names: Mapping[int, str]) -
     wanted = _top_names(schema.names, _wanted(field_paths(schema), schema.names, ids, names))
     if not wanted:
         return pq.read_metadata(pa.BufferReader(pa.py_buffer(view))).num_rows, {}
-    source.seek(0)
     coded = [name for name in wanted if name in names.values()]
+    table = _parquet_table(view, wanted, coded)
+    if not all(map(in_dictionaries, table.columns)):  # they are damaged, or a dictionary has a text twice
+        table = _parquet_table(view, wanted, [])
+        if not all(map(in_dictionaries, table.columns)):
+            raise pa.ArrowInvalid("an index is beyond its dictionary")
+    return table.num_rows, _extracted(table, _wanted(field_paths(table.schema), table.schema.names, ids, names))
+
+
+def _parquet_table(view: memoryview, columns: list[str], coded: list[str]) -> pa.Table:
+    """Some columns; these of them in their dictionaries."""
+    source = pa.BufferReader(pa.py_buffer(view))
     with pq.ParquetFile(source, read_dictionary=coded, coerce_int96_timestamp_unit="us") as file:
         # readers take "a.b" for a column of that name and for a path: both are read, ids tell which is meant
-        table = file.read(columns=wanted, use_threads=False)
-        rows = file.metadata.num_rows
-    return rows, _extracted(table, _wanted(field_paths(table.schema), table.schema.names, ids, names))
+        return file.read(columns=columns, use_threads=False)
 
 
 def _orc(view: memoryview, ids: Collection[int], names: Mapping[int, str]) -> tuple[int, dict[int, Any]]:

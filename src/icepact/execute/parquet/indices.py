@@ -1,7 +1,7 @@
 """Indices of numbers in their dictionaries: pyarrow gives those of texts alone, so the numbers are told to be texts.
 
 Data pages in a dictionary say nothing of the type. A file in memory gets them as they are, with a dictionary whose
-numbers are texts of four or eight bytes.
+texts are the places of the numbers: texts that are alike would be put together, whatever indices say.
 """
 
 from collections.abc import Iterable, Mapping
@@ -56,10 +56,13 @@ def read_indices(
     pieces: list[bytes | memoryview] = [MAGIC]
     at = len(MAGIC)
     described: list[Fields] = []
+    numbers: list[pa.Buffer] = []
     for leaf in kinds:
         chunk = row_group.chunks[leaf]
         data = source.read(chunk.start, chunk.size)
-        dictionary = _as_texts(data[: chunk.data_offset - chunk.start], chunk)
+        body, header = _dictionary(data[: chunk.data_offset - chunk.start], chunk)
+        numbers.append(pa.py_buffer(body))
+        dictionary = _of_places(header, chunk)
         pages = data[chunk.data_offset - chunk.start :]
         pieces += [dictionary, pages]
         size = len(dictionary) + len(pages)
@@ -74,31 +77,34 @@ def read_indices(
     names = [_name(n) for n in range(len(kinds))]
     reader = pq.ParquetFile(pa.BufferReader(b"".join(pieces)), read_dictionary=names, pre_buffer=False)
     columns = reader.reader.read_row_groups([0], list(range(len(kinds))), use_threads=pa.cpu_count() > 1).columns
-    return [_as_numbers(column, kind) for column, kind in zip(columns, kinds.values(), strict=True)]
+    return [_as_numbers(*each) for each in zip(columns, numbers, kinds.values(), strict=True)]
 
 
 def _name(number: int) -> str:
     return f"c{number}"
 
 
-def _as_texts(page: Any, chunk: Chunk) -> bytes:
-    """A dictionary page of numbers as one of texts."""
+def _dictionary(page: Any, chunk: Chunk) -> tuple[bytes, Fields]:
+    """The numbers of a dictionary page, and what its header says of them."""
     header, length = read_struct(page, PAGE_HEADER)
     described = header.get(7, {})
-    width, count = _WIDTHS[chunk.physical], described.get(1, -1)
     if header.get(1) != DICTIONARY_PAGE or described.get(2) not in (PLAIN, PLAIN_DICTIONARY):
         raise Damaged("a chunk does not begin with its dictionary")
-    packed = bytes(page[length : length + header.get(3, 0)])
+    body = bytes(page[length : length + header.get(3, 0)])
     codec = _CODEC_NAMES[chunk.codec]
-    body = packed
     if codec != "uncompressed":
-        body = pa.Codec(codec).decompress(packed, decompressed_size=header.get(2, 0), asbytes=True)
-    if len(body) != count * width:
+        body = pa.Codec(codec).decompress(body, decompressed_size=header.get(2, 0), asbytes=True)
+    if len(body) != described.get(1, -1) * _WIDTHS[chunk.physical]:
         raise Damaged("a dictionary has not as many numbers as it says")
-    texts = np.empty((count, 4 + width), dtype=np.uint8)
-    texts[:, :4] = (width, 0, 0, 0)
-    texts[:, 4:] = np.frombuffer(body, dtype=np.uint8).reshape(count, width)
-    body = texts.tobytes()
+    return body, described
+
+
+def _of_places(described: Fields, chunk: Chunk) -> bytes:
+    """A dictionary page of as many texts: the place of each, in four bytes."""
+    texts = np.empty((described[1], 2), dtype="<u4")
+    texts[:, 0] = texts.itemsize
+    texts[:, 1] = np.arange(described[1])
+    body, codec = texts.tobytes(), _CODEC_NAMES[chunk.codec]
     packed = body if codec == "uncompressed" else pa.Codec(codec).compress(body, asbytes=True)
     return write_struct({1: DICTIONARY_PAGE, 2: len(body), 3: len(packed), 7: described}, PAGE_HEADER) + packed
 
@@ -118,19 +124,10 @@ def _described(chunk: Chunk, number: int, at: int, dictionary: int, size: int) -
     return {2: 0, 3: meta}
 
 
-def _as_numbers(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    wanted = pa.dictionary(pa.int32(), kind)
-    return pa.chunked_array([_numbers_of(chunk, kind) for chunk in column.chunks], type=wanted)
-
-
-def _numbers_of(chunk: pa.DictionaryArray, kind: pa.DataType) -> pa.DictionaryArray:
-    texts = chunk.dictionary
-    width = kind.bit_width // 8
-    _, offsets, values = texts.buffers()
-    starts = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    data = values.slice(int(starts[0]), len(texts) * width) if len(texts) else pa.py_buffer(b"")
-    numbers = pa.Array.from_buffers(kind, len(texts), [None, data])
-    return pa.DictionaryArray.from_arrays(chunk.indices, numbers, safe=False)  # they were indices already
+def _as_numbers(column: pa.ChunkedArray, numbers: pa.Buffer, kind: pa.DataType) -> pa.ChunkedArray:
+    dictionary = pa.Array.from_buffers(kind, 8 * numbers.size // kind.bit_width, [None, numbers])
+    parts = [pa.DictionaryArray.from_arrays(part.indices, dictionary, safe=False) for part in column.chunks]
+    return pa.chunked_array(parts, type=pa.dictionary(pa.int32(), kind))
 
 
 def numbers_as_stored(footer: Footer, columns: Iterable[int]) -> pq.FileMetaData | None:

@@ -30,13 +30,17 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.function.Predicate;
 import org.apache.iceberg.ContentFile;
+import org.apache.iceberg.FileFormat;
+import org.apache.iceberg.GenericManifestFile;
 import org.apache.iceberg.HasTableOperations;
+import org.apache.iceberg.InternalData;
 import org.apache.iceberg.ManifestContent;
 import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.ManifestFiles;
 import org.apache.iceberg.ManifestListFile;
 import org.apache.iceberg.ManifestReader;
 import org.apache.iceberg.PartitionData;
+import org.apache.iceberg.Schema;
 import org.apache.iceberg.SerializableTable;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
@@ -47,6 +51,7 @@ import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.io.InputFile;
 import org.apache.iceberg.io.OutputFile;
 import org.apache.iceberg.io.SeekableInputStream;
+import org.apache.iceberg.types.Types;
 import org.apache.iceberg.util.ManifestFileUtil;
 import org.apache.iceberg.util.PartitionSet;
 import org.apache.iceberg.util.ThreadPools;
@@ -64,7 +69,7 @@ public final class Reachability implements Callable, Predicate {
   private static final int LIVE = 3;
   private static final int LIVE_IS_KEPT = 4;
   private static final int LIVE_IS_ADDED = 5;
-  private static final int READERS = 8;
+  private static final int READERS = 16;
   private Reachability owner;
   private int work;
   private Object subject;
@@ -75,6 +80,8 @@ public final class Reachability implements Callable, Predicate {
   private Method liveEntries;
   private Method isLive;
   private Method file;
+  private Set expired = new HashSet();
+  private final Map lean = new ConcurrentHashMap();
   private final Map candidates = new ConcurrentHashMap();
   private PartitionSet removedIn;
   private final Set removedSpecs = new HashSet();
@@ -96,7 +103,6 @@ public final class Reachability implements Callable, Predicate {
    * and what they find is in a file at `spill`, so that this process holds none of it. */
   public void divide(Table table, List ids, JavaSparkContext spark, long most, String spill) throws Exception {
     TableMetadata metadata = open(table);
-    Set expired = new HashSet();
     for (int i = 0; i < ids.size(); i++) {
       expired.add(Long.valueOf(((Number) ids.get(i)).longValue())); // JSON makes small ones of another class
     }
@@ -125,7 +131,7 @@ public final class Reachability implements Callable, Predicate {
       if (!reached.contains(id)) {
         lost.add(snapshot); // what it had may be nowhere else
       } else if (goes || (snapshot.parentId() != null && expired.contains(snapshot.parentId()))) {
-        List manifests = snapshot.allManifests(io);
+        List manifests = manifestsOf(snapshot);
         for (int k = 0; k < manifests.size(); k++) {
           ManifestFile manifest = (ManifestFile) manifests.get(k);
           if (id.equals(manifest.snapshotId()) && manifest.hasDeletedFiles()) {
@@ -141,6 +147,7 @@ public final class Reachability implements Callable, Predicate {
       put(whole, (Snapshot) lost.get(i));
     }
     whole.keySet().retainAll(gone.keySet());
+    lean.clear(); // what is needed of them is in `gone`, `removing` and `whole`
     removedIn = PartitionSet.create(specs);
     read.addAll(kept.keySet());
     List theirs = new ArrayList(whole.values());
@@ -559,8 +566,14 @@ public final class Reachability implements Callable, Predicate {
     return ((HasTableOperations) table).operations().current();
   }
 
+  /** Of a snapshot that goes, without what they say of their partitions; see `leanManifests`. */
+  private List manifestsOf(Snapshot snapshot) {
+    List found = (List) lean.get(Long.valueOf(snapshot.snapshotId()));
+    return found == null ? snapshot.allManifests(io) : found;
+  }
+
   private void put(Map manifests, Snapshot snapshot) {
-    List all = snapshot.allManifests(io);
+    List all = manifestsOf(snapshot);
     for (int i = 0; i < all.size(); i++) {
       manifests.put(((ManifestFile) all.get(i)).path(), all.get(i));
     }
@@ -605,11 +618,43 @@ public final class Reachability implements Callable, Predicate {
   /** One manifest list, or one manifest. */
   public Object call() throws Exception {
     if (work == LISTS) {
-      ((Snapshot) subject).allManifests(new ListsAtOnce(owner.io));
+      Snapshot snapshot = (Snapshot) subject;
+      Long id = Long.valueOf(snapshot.snapshotId());
+      if (owner.expired.contains(id) && snapshot.manifestListLocation() != null && snapshot.keyId() == null) {
+        owner.lean.put(id, leanManifests(owner.io.newInputFile(snapshot.manifestListLocation())));
+      } else {
+        snapshot.allManifests(new ListsAtOnce(owner.io));
+      }
     } else {
       owner.readManifest((ManifestFile) subject, work);
     }
     return null;
+  }
+
+  /** The manifests in a list as Iceberg reads them, but for what they say of their partitions: that is most of a list,
+   * and only asked of manifests that stay. */
+  private static List leanManifests(InputFile list) throws Exception {
+    Schema whole = (Schema) ManifestFile.class.getMethod("schema", new Class[0]).invoke(null, new Object[0]);
+    List fields = new ArrayList(whole.columns());
+    for (Iterator each = fields.iterator(); each.hasNext(); ) {
+      if (((Types.NestedField) each.next()).fieldId() == ManifestFile.PARTITION_SUMMARIES.fieldId()) {
+        each.remove();
+      }
+    }
+    CloseableIterable manifests =
+        InternalData.read(FileFormat.AVRO, new FileAtOnce(list))
+            .setRootType(GenericManifestFile.class)
+            .project(new Schema(fields))
+            .build();
+    List found = new ArrayList();
+    try {
+      for (Iterator each = manifests.iterator(); each.hasNext(); ) {
+        found.add(each.next());
+      }
+    } finally {
+      manifests.close();
+    }
+    return found;
   }
 
   private void readManifest(ManifestFile manifest, int what) throws Exception {

@@ -21,6 +21,7 @@ from icepact.execute.deletes.vectors import decode_vector
 from icepact.execute.deletes.writing import WrittenDelete
 from icepact.model.files import DeleteFile, DeleteKind, ManifestBounds
 from tests.support.kernel import Kernel, column, given, rows_of, stored, struct
+from tests.support.spoilt import index_beyond_dictionary
 from tests.support.states import delete_file
 
 ID, NUM, WORD = stored(1, "id", pa.int64()), stored(2, "num", pa.float64()), stored(3, "word", pa.string())
@@ -257,6 +258,20 @@ def test_positions_that_cannot_be(kernel: Kernel) -> None:
         assert report.failed is not None, deletes
         assert deletes[0].path in report.failed
         assert report.written is None
+
+
+def test_a_key_that_its_dictionary_lacks_is_not_null(kernel: Kernel) -> None:
+    """An index that is damaged, in a file whose texts pyarrow hands on in their dictionary."""
+    field = stored(3, "word", pa.dictionary(pa.int32(), pa.string()))
+    words = pa.array([str(n * 7919 % 5) for n in range(20_000)]).dictionary_encode()
+    table = pa.Table.from_arrays([words], schema=pa.schema([field]))
+    path = kernel.file("f", table, store_schema=True, compression="none")
+    index_beyond_dictionary(path)
+    delete = kernel.equality_delete("d", rows_of({WORD: [None, "3"]}))
+    [report] = converted(kernel, given(path, deletes=[delete]))
+    assert report.refused is not None
+    assert "beyond its dictionary" in report.refused
+    assert (report.failed, report.written) == (None, None)
 
 
 def test_what_cannot_be_read_here_is_refused(kernel: Kernel) -> None:

@@ -18,7 +18,7 @@ from icepact.execute.rewriters.base import Failed, Refused
 from icepact.execute.storage.base import Source, StorageUnavailable
 from icepact.execute.storage.open import TableStorage
 from tests.support.kernel import COPY, Kernel, column, given, rows_of, stored, struct
-from tests.support.spoilt import footer_damaged, gone, no_footer, shorter
+from tests.support.spoilt import footer_damaged, gone, index_beyond_dictionary, no_footer, shorter
 
 ID, S = stored(1, "id", pa.int64()), stored(2, "s", pa.string())
 SCHEMA = struct(column(1, "id", "long"), column(2, "s", "string"))
@@ -106,6 +106,25 @@ def test_a_file_whose_pages_are_spoilt_is_named(kernel: Kernel) -> None:
     assert (report.outputs, report.failed) == ((), None)
     assert report.refused is not None
     assert str(bad) in report.refused
+    assert outputs(kernel) == []
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.int64()], ids=str)
+@pytest.mark.parametrize("batch_rows", [2**20, 999])
+def test_a_row_whose_value_its_dictionary_lacks_is_named(tmp_path: Path, kind: pa.DataType, batch_rows: int) -> None:
+    """Its index would be taken for a place in memory, and the row would get whatever is there."""
+    kernel = Kernel(
+        folder=tmp_path,
+        schema=struct(column(1, "n", "string" if kind == pa.string() else "long")),
+        writing={"codec": "uncompressed", "level": None, "batch_rows": batch_rows},
+    )
+    few = rows_of({stored(1, "n", kind): pa.array([n * 7919 % 5 for n in range(20_000)]).cast(kind)})
+    path = kernel.file("bad", few, compression="none")
+    index_beyond_dictionary(path)
+    report = kernel.run(given(path, deletes=[kernel.vector("d", path, [0])]))
+    assert (report.outputs, report.failed) == ((), None)
+    assert report.refused is not None
+    assert str(path) in report.refused
     assert outputs(kernel) == []
 
 

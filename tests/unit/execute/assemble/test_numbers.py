@@ -158,6 +158,21 @@ def test_dictionaries_and_plain_numbers_meet(tmp_path: Path) -> None:
     assert kernel.rewritten(*inputs)["n"].to_pylist() == expected
 
 
+@pytest.mark.parametrize("kind", ["int", "long"])
+def test_a_dictionary_that_repeats_itself(tmp_path: Path, kind: str) -> None:
+    """Nothing forbids it, and each index still has its own number: the fourth of five is what the second is."""
+    kernel = Kernel(folder=tmp_path, schema=struct(column(1, "n", kind)))
+    arrow, _ = KINDS[kind]
+    path = kernel.file("f", rows_of({stored(1, "n", arrow): [n % 5 for n in range(ROWS)]}), compression="none")
+    data, width = bytearray(path.read_bytes()), arrow.bit_width // 8
+    end = Input(MemorySource(bytes(data))).footer.row_groups[0].chunks[0].data_offset
+    data[end - 2 * width : end - width] = data[end - 4 * width : end - 3 * width]
+    path.write_bytes(data)
+    expected = [1 if n % 5 == 3 else n % 5 for n in range(ROWS)]
+    assert pq.read_table(path)["n"].to_pylist() == expected
+    assert kernel.rewritten(given(path, deletes=[kernel.vector("d", path, [0])]))["n"].to_pylist() == expected[1:]
+
+
 @pytest.mark.parametrize("pages", ["1.0", "2.0"])
 @pytest.mark.parametrize(
     "values", [[None] * ROWS, [*[None] * 3000, *(n % 7 for n in range(3000))]], ids=["all", "half"]

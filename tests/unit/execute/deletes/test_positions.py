@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from icepact.execute.deletes.errors import BrokenDelete, UnsupportedDelete
 from icepact.execute.deletes.positions import PositionIndex, coded_paths, deleted_positions, read_positions
 from icepact.model.files import DeleteFile, DeleteKind
+from tests.support.spoilt import index_beyond_dictionary
 from tests.support.states import delete_file
 
 Rows = list[tuple[str, int]]
@@ -117,6 +119,27 @@ def test_a_damaged_file_gives_no_rows(format: str) -> None:
     for damaged in (b"", data[:7], data[: len(data) // 2], b"x" * 100):
         with pytest.raises((BrokenDelete, UnsupportedDelete)):
             read_positions(ref(100, format), damaged)
+
+
+def test_rows_of_a_path_that_the_dictionary_lacks(tmp_path: Path) -> None:
+    """They would be taken for rows of another file."""
+    path = tmp_path / "d.parquet"
+    table = table_of([(PATHS[n * 7919 % 5], n) for n in range(20_000)])
+    path.write_bytes(parquet(table, compression="none"))
+    assert len(read_positions(ref(20_000), path.read_bytes()).positions) == 20_000
+    index_beyond_dictionary(path)
+    with pytest.raises(UnsupportedDelete, match="cannot read d: Index not in dictionary bounds"):
+        read_positions(ref(20_000), path.read_bytes())
+
+
+def test_a_dictionary_page_that_repeats_itself() -> None:
+    """Nothing forbids it: the fourth of five paths is the second once more."""
+    data = bytearray(parquet(table_of([("abcde"[n % 5], n) for n in range(1000)]), compression="none"))
+    at = data.index(b"\x01\0\0\0d")
+    data[at : at + 5] = b"\x01\0\0\0b"
+    index = read_positions(ref(1000), bytes(data))
+    assert {path: len(index.of(path)) for path in "abcde"} == {"a": 200, "b": 400, "c": 200, "d": 0, "e": 200}
+    assert set(index.of("b").tolist()) == {n for n in range(1000) if n % 5 in (1, 3)}
 
 
 def test_an_unknown_format_is_left_to_others() -> None:
