@@ -5,6 +5,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -128,8 +129,8 @@ def _load(minutes: float, store: str | None, folder: Path) -> list[Result]:
             for serve in (first, second):
                 _await_workers(serve, key)
             found = load(place, (first, second), key=key, minutes=minutes, jobs=jobs, tables=tables)
-    for error in found.errors[:20]:
-        _say(error)
+    for error, times in Counter(found.errors).most_common(20):
+        _say(f"{times} x {error}")
     return _of_load(found, jobs, tables)
 
 

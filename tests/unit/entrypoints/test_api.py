@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
+from icepact.entrypoints.api.context import Watch
 from icepact.model.errors import StorageFull, TableNotFound
-from icepact.model.job import JobStatus, Operation
+from icepact.model.job import JobRequest, JobStatus, Operation
 from icepact.record.process import this_process
 from icepact.schedule.answers import known_health
 from icepact.schedule.queue import next_job
@@ -63,6 +65,23 @@ def test_an_answer_can_be_waited_for(api: Served, http: httpx.Client) -> None:
         job = as_json(http.post("/api/v1/compact?wait=30s", json=COMPACT), 200)
     assert time.monotonic() - began < 5
     assert (job["status"], job["result"]) == ("succeeded", {"status": "committed"})
+
+
+def test_who_waits_is_woken_by_the_end_of_this_job_only(api: Served) -> None:
+    """However many jobs end meanwhile, and even if this one had ended before anybody waited."""
+    job = api.service.jobs.submit(JobRequest(operation=Operation.HEALTH, table="db.waited_for"))
+    bell, watch = api.service.ended, Watch(api.service)
+
+    def waited(about: str) -> float:
+        since = bell.rung
+        bell.ring(about)
+        began = time.monotonic()
+        anyio.run(lambda: watch.pause(job, 0.3, 0.3, since=since))
+        return time.monotonic() - began
+
+    assert waited("another job") >= 0.3
+    assert waited(job.job_id) < 0.3
+    api.service.jobs.cancel(job.job_id)
 
 
 def test_who_waits_in_vain_gets_the_job_and_where_it_is(api: Served, http: httpx.Client) -> None:
