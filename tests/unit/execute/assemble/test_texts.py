@@ -161,3 +161,14 @@ def test_keys_that_ascend_leave_their_dictionary(
     assert (group.chunks[0].dictionary_offset is not None) is in_dictionary
     assert pq.read_table(output(report))["id"].to_pylist() == [*numbers[:7], *numbers[8:]]
     assert statistics_hold(data) == 2
+
+
+def test_a_dictionary_that_repeats_itself_is_left_to_others(tmp_path: Path) -> None:
+    """Nothing forbids it, but pyarrow puts alike texts together, and indices would mean others."""
+    kernel = Kernel(folder=tmp_path, schema=struct(column(1, "word", "string")))
+    path = kernel.file("f", rows_of({WORD: ["abcde"[n % 5] for n in range(ROWS)]}), compression="none")
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"\x01\0\0\0d", b"\x01\0\0\0b", 1))
+    report = kernel.run(given(path, deletes=[kernel.vector("d", path, [0])]))
+    assert (report.outputs, report.failed) == ((), None)
+    assert report.refused == f"{path}: an index is beyond its dictionary"
