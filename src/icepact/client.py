@@ -9,7 +9,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -23,6 +23,7 @@ from icepact.model.answers import (
     TableEntry,
     TableHealth,
     TablePolicies,
+    TenantCosts,
 )
 from icepact.model.costs import Costs
 from icepact.model.documents import from_json
@@ -32,7 +33,7 @@ from icepact.model.reading import health_of, job_of, run_of
 from icepact.model.run import RunRecord
 from icepact.model.saved import SavedPlan, parse_saved, saved_text
 from icepact.model.schedule import ScheduleView
-from icepact.model.tenant import ApiKey, Role, Tenant
+from icepact.model.tenant import ApiKey, AuditEntry, QuotaUse, Role, Tenant
 
 if TYPE_CHECKING:
     import httpx
@@ -217,6 +218,10 @@ class Client:
         found = self._get(path, limit=limit, days=days if table is None else None)
         return [_value(Costs, each) for each in found]
 
+    def tenant_costs(self, *, days: float = 30.0, table: str | None = None) -> Sequence[TenantCosts]:
+        """What the runs of so many days cost, by tenant; on one table, or on all."""
+        return [_value(TenantCosts, each) for each in self._get("/costs/tenants", days=days, table=table)]
+
     def committed(self, table: str, snapshot_id: int | None = None) -> None:
         """Tell of a commit, so that what is due after commits is done."""
         body = {"table": table, "snapshot_id": snapshot_id}
@@ -269,18 +274,51 @@ class Client:
         """Make a tenant; `more` is `catalogs`, `quota` and `description`."""
         return _value(Tenant, self._send("POST", "/tenants", {"name": name, "tables": list(tables), **more}).json())
 
+    def tenant(self, name: str) -> Tenant:
+        """One tenant."""
+        return _value(Tenant, self._get(f"/tenants/{_part(name)}"))
+
+    def tenant_use(self, name: str) -> QuotaUse:
+        """What a tenant has used of its quota."""
+        return _value(QuotaUse, self._get(f"/tenants/{_part(name)}/use"))
+
+    def change_tenant(self, name: str, **changes: Any) -> Tenant:
+        """Change what is given of a tenant: `tables`, `catalogs`, `quota`, `description`. With `version`, Conflict if
+        it is of another one by now."""
+        return _value(Tenant, self._send("PATCH", f"/tenants/{_part(name)}", changes).json())
+
+    def remove_tenant(self, name: str) -> None:
+        """Remove a tenant, and revoke its keys."""
+        self._send("DELETE", f"/tenants/{_part(name)}", again=False)
+
     def keys(self, tenant: str | None = None) -> Iterator[ApiKey]:
         """Keys, as far as they exist for this key."""
         yield from (_value(ApiKey, each) for each in self._pages("/keys", tenant=tenant))
 
-    def new_key(self, role: Role, *, tenant: str | None = None, name: str = "") -> NewKey:
-        """Make a key; its secret is shown once."""
-        body = {"role": role.value, "name": name, **({"tenant": tenant} if tenant else {})}
+    def key(self, key_id: str) -> ApiKey:
+        """One key."""
+        return _value(ApiKey, self._get(f"/keys/{_part(key_id)}"))
+
+    def new_key(
+        self, role: Role, *, tenant: str | None = None, name: str = "", expires_at: datetime | None = None
+    ) -> NewKey:
+        """Make a key, of the tenant that asks unless another one is given; its secret is shown once."""
+        body: dict[str, Any] = {"role": role.value, "name": name, **({"tenant": tenant} if tenant else {})}
+        body |= {"expires_at": expires_at.isoformat()} if expires_at else {}
         return _value(NewKey, self._send("POST", "/keys", body).json())
+
+    def rotate_key(self, key_id: str, *, overlap: timedelta = timedelta()) -> NewKey:
+        """Make a key in the place of another one, which is good for the time of the overlap still."""
+        body = {"overlap_seconds": overlap.total_seconds()}
+        return _value(NewKey, self._send("POST", f"/keys/{_part(key_id)}/rotate", body).json())
 
     def revoke_key(self, key_id: str) -> ApiKey:
         """End a key now and for ever."""
         return _value(ApiKey, self._send("DELETE", f"/keys/{_part(key_id)}").json())
+
+    def audit(self, tenant: str | None = None, *, after: str = "") -> Iterator[AuditEntry]:
+        """Who changed what, newest first; only older entries than the one whose id is `after`."""
+        yield from (_value(AuditEntry, each) for each in self._pages("/audit", tenant=tenant, after=after or None))
 
     # -- requests ---------------------------------------------------------------------------------
 
