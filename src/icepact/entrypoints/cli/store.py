@@ -27,10 +27,9 @@ def status(
     store: Annotated[str | None, typer.Argument(help=f"{_ADDRESSES} Default: the configured one.")] = None,
 ) -> None:
     """Show what a record store holds, and whether its settings endanger that."""
+    from icepact.model.answers import StoreStatus
     from icepact.record.copying import sizes_of
     from icepact.record.open import shown_address
-
-    from icepact.model.answers import StoreStatus
 
     session: Session = context.obj
     if store is None and session.server is not None:
