@@ -208,7 +208,8 @@ def test_a_busy_tenant_does_not_hide_the_runs_of_others(town: Town, monkeypatch:
             at = moment + timedelta(minutes=other + 1)
             town.store.begin(run_record(f"noise-{number}-{other}", catalog=catalog, table="blue.t", started_at=at))
     with town.served.http(town.tenants.new_key("calm", Role.VIEWER)[1]) as calm:
-        found, cursor = [], None
+        found: list[str] = []
+        cursor: str | None = None
         while True:
             page = calm.get(f"{V1}/runs", params={"limit": 2} | ({"cursor": cursor} if cursor else {})).json()
             found += [run["run_id"] for run in page["items"]]
