@@ -4,7 +4,7 @@ It opens nothing until something is asked that needs it, and imports Spark and S
 leaves it as one of icepact's errors.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, wraps
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from icepact.model.decision import TableDecisions
     from icepact.model.fleet import Fleet, Round, Visit
     from icepact.model.health import Health
+    from icepact.model.limits import Limit
     from icepact.model.maintenance import MaintenanceOutcome
     from icepact.model.outcome import Outcome
     from icepact.model.plan import Plan
@@ -127,6 +128,11 @@ class Application:
 
         return is_well(self._opened.session)
 
+    @property
+    def has_policies(self) -> bool:
+        """Whether a policy file was named."""
+        return self.policies.file is not None
+
     @cached_property
     def store(self) -> "RecordStore":
         """The record store of its runs; opened on first use."""
@@ -179,12 +185,13 @@ class Application:
 
         return decide_table(context, self._full_name(table), request)
 
-    def plan(self, table: str, request: Options) -> "Plan":
-        """What would be rewritten, and why everything else is left alone; nothing is written."""
+    def plan(self, table: str, request: Options, *, limits: "Sequence[Limit]" = ()) -> "Plan":
+        """What would be rewritten, within further limits if there are any, and why everything else is left alone;
+        nothing is written."""
         context = self.context(table)
         from icepact.maintain.inspect import plan
 
-        return plan(context, self._full_name(table), request)
+        return plan(context, self._full_name(table), request, limits=limits)
 
     def policy(self, table: str, request: Options) -> TablePolicy:
         """What holds for a table, and where each value came from; nothing is written."""
@@ -218,12 +225,13 @@ class Application:
         table: str,
         request: Options,
         *,
+        limits: "Sequence[Limit]" = (),
         progress: Progress | None = None,
         on_resumed: "Callable[[Outcome | None], None] | None" = None,
         confirm: "Callable[[Plan], bool] | None" = None,
     ) -> "Outcome":
-        """Carry on with a run on this table that died, plan, have the plan confirmed, and carry it out. If a run was
-        carried on with and nothing is left to do, the answer is its outcome.
+        """Carry on with a run on this table that died, plan within further limits if there are any, have the plan
+        confirmed, and carry it out. If a run was carried on with and nothing is left to do, the answer is its outcome.
 
         `on_resumed` is called before the table is planned, with the outcome of the run that was carried on with, `None`
         if there was none. `confirm` is called with the plan, be there something to do or not; if it says no, nothing is
@@ -239,7 +247,13 @@ class Application:
             return True
 
         outcome = compact(
-            context, name, request, progress=progress, on_resumed=go_on, confirm=confirm or (lambda _: True)
+            context,
+            name,
+            request,
+            limits=limits,
+            progress=progress,
+            on_resumed=go_on,
+            confirm=confirm or (lambda _: True),
         )
         if outcome is None:
             raise Cancelled(f"the plan for {name} was not confirmed")
@@ -310,12 +324,13 @@ class Application:
         request: Options,
         *,
         exclude: Sequence[str] = (),
+        without: Collection[str] = (),
         dry_run: bool = False,
         progress: Progress | None = None,
         on_operation: Callable[[str], None] | None = None,
     ) -> "MaintenanceOutcome":
-        """Do what the policy of a table names as housekeeping, compaction included, where it is due. `on_operation` is
-        called before each operation. A dry run says what each would do."""
+        """Do what the policy of a table names as housekeeping, compaction included, where it is due. `without` are
+        operations that are left out; `on_operation` is called before each other. A dry run says what each would do."""
         name = self._full_name(table)
         context = self.context(name)
         from icepact.maintain.maintenance import maintain
@@ -325,6 +340,7 @@ class Application:
             name,
             request,
             exclude=exclude,
+            without=without,
             dry_run=dry_run,
             progress=progress,
             on_operation=on_operation,
@@ -355,11 +371,13 @@ class Application:
         budget: Options,
         *,
         by: str = "worth",
+        only: Callable[[str], bool] | None = None,
         on_table: Callable[[str, int], None] | None = None,
     ) -> "Fleet":
         """Rank the tables of the catalog, or those that a pattern means, and choose within a budget for all of them.
 
-        `on_table` is called before each table is inspected, with its name and how many there are. Nothing is written.
+        There are no tables but those that `only` says yes to. `on_table` is called before each table is inspected, with
+        its name and how many there are. Nothing is written.
         """
         from icepact.model.fleet import Fleet, rank_by
 
@@ -367,7 +385,8 @@ class Application:
         limits = fleet_limits(budget, self.prices.currency)
         order = rank_by(by)
         everything = self.tables()
-        names = [n for n in everything if meant is None or meant.matches(self.catalog.name, parse_levels(n))]
+        there = everything if only is None else list(filter(only, everything))
+        names = [n for n in there if meant is None or meant.matches(self.catalog.name, parse_levels(n))]
         warnings = [f"{rule.source}: {rule.pattern.text} matches no table" for rule in self._unmatched(everything)]
         if meant is not None and not names:
             warnings.append(f"{meant.text} matches no table")
@@ -434,9 +453,10 @@ class Application:
 
     def resume(self, run_id: str, *, progress: Progress | None = None) -> "Outcome":
         """Carry on with a run whose process died; finished units are not done again."""
+        from icepact.record.liveness import check_resumable
+
         record = self._run(run_id)
-        if record.cancel_asked and record.status.open:
-            raise BadInput(f"run {run_id} was cancelled: `icepact cleanup` ends it and deletes what it left")
+        check_resumable(record)
         spark_catalog = self._catalog_with(record.table)
         from icepact.maintain.runs import resume
         from icepact.maintain.tracing import table_span
@@ -458,9 +478,9 @@ class Application:
 
     def cancel(self, run_id: str) -> str:
         """Ask a run to stop; says what will happen."""
-        from icepact.maintain.aftercare import cancel
+        from icepact.record.liveness import ask_to_stop
 
-        return cancel(self._run(run_id), self.store)
+        return ask_to_stop(self._run(run_id), self.store)
 
     def clean_up(
         self, table: str | None = None, *, delete: bool = False, task_timeout: timedelta | None = None

@@ -9,7 +9,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -20,19 +20,24 @@ from icepact.model.answers import (
     About,
     NewKey,
     PolicyDocument,
+    StopAsked,
+    StoreStatus,
     TableEntry,
     TableHealth,
     TablePolicies,
+    TenantCosts,
 )
 from icepact.model.costs import Costs
 from icepact.model.documents import from_json
 from icepact.model.errors import BadInput, IcepactError, ServiceUnreachable, SetupMissing
+from icepact.model.fleet import Fleet
 from icepact.model.job import Job, JobStatus, Operation
+from icepact.model.limits import Limit
 from icepact.model.reading import health_of, job_of, run_of
 from icepact.model.run import RunRecord
 from icepact.model.saved import SavedPlan, parse_saved, saved_text
 from icepact.model.schedule import ScheduleView
-from icepact.model.tenant import ApiKey, Role, Tenant
+from icepact.model.tenant import ApiKey, AuditEntry, QuotaUse, Role, Tenant
 
 if TYPE_CHECKING:
     import httpx
@@ -99,18 +104,20 @@ class Client:
         strategy: str | None = None,
         options: Mapping[str, Any] | None = None,
         dry_run: bool = False,
+        budget: Sequence[Limit] = (),
         **how: Any,
     ) -> Job:
-        """Submit a compaction. `how` is what every job takes: `priority`, `deadline`, `most_failures`, and
-        `idempotency_key`, which is a new one unless given."""
+        """Submit a compaction; it keeps to the budget, too, besides to what its policies allow. `how` is what every job
+        takes: `priority`, `deadline`, `most_failures`, and `idempotency_key`, which is a new one unless given."""
         body = {"table": table, "strategy": strategy, "options": dict(options or {}), "dry_run": dry_run}
+        body |= {"budget": [limit.to_dict() for limit in budget]} if budget else {}
         return self._submit("/compact", {name: value for name, value in body.items() if value is not None}, how)
 
     def submit(
         self, operation: Operation | str, table: str, *, options: Mapping[str, Any] | None = None, **how: Any
     ) -> Job:
         """Submit another operation on a table: `maintain`, `expire`, `health`, `plan` and their like. `how` is what
-        every job takes, and what the operation does: `dry_run`, `allow_young`, `exclude`, `columns`."""
+        every job takes, and what the operation does: `dry_run`, `allow_young`, `exclude`, `columns`, `without`."""
         if Operation(operation) is Operation.COMPACT:
             return self.compact(table, options=options, **how)
         return self._submit(f"{_table(table)}/{operation}", {"options": dict(options or {})}, how)
@@ -165,6 +172,10 @@ class Client:
             raise errors.Cancelled(ended.error or f"job {ended.job_id} was cancelled")
         raise _kind(ended.error_type)(ended.error or f"job {ended.job_id} failed")
 
+    def store_status(self) -> StoreStatus:
+        """What the record store of the service holds."""
+        return _value(StoreStatus, self._get("/store"))
+
     def about(self) -> About:
         """What the service is, and who asks."""
         return _value(About, self._get("/about"))
@@ -178,6 +189,18 @@ class Client:
     def fleet(self) -> Iterator[TableEntry]:
         """What is known of all tables that a worker has looked at, the worst first."""
         yield from (_value(TableEntry, each) for each in self._pages("/fleet"))
+
+    def rank(
+        self, pattern: str | None = None, *, by: str = "worth", options: Mapping[str, Any] | None = None, **how: Any
+    ) -> Job:
+        """Have all tables, or those that a pattern means, ranked by what compacting them brings and costs. `options`
+        are a budget for all of them: `max_cost`, `max_bytes`, `max_files`."""
+        body = {"by": by, "options": dict(options or {}), **({} if pattern is None else {"pattern": pattern})}
+        return self._submit("/fleet", body, how)
+
+    def ranking(self, job: Job | str) -> Fleet:
+        """The ranking that a job has made."""
+        return _value(Fleet, self._get(f"/fleet/{_part(_id(job))}"))
 
     def health(self, table: str, *, fresh: bool = False) -> TableHealth:
         """How a table is doing, as a worker found it last; a worker looks if nobody has yet."""
@@ -211,11 +234,27 @@ class Client:
         for found in self._pages("/runs", table=table, open_only=open_only):
             yield run_of(found), found.get("dead")
 
+    def run(self, run_id: str) -> RunRecord:
+        """One run."""
+        return run_of(self._get(f"/runs/{_part(run_id)}"))
+
+    def cancel_run(self, run_id: str) -> StopAsked:
+        """Ask whoever works on a run to stop; if it is that of a job, the job is cancelled."""
+        return _value(StopAsked, self._send("POST", f"/runs/{_part(run_id)}/cancel", again=False).json())
+
+    def resume_run(self, run_id: str, **how: Any) -> Job:
+        """Submit the carrying on with a run whose process died. `how` is `idempotency_key` and `most_failures`."""
+        return self._submit_again(f"/runs/{_part(run_id)}/resume", how)
+
     def costs(self, table: str | None = None, *, limit: int = 100, days: float | None = None) -> Sequence[Costs]:
         """What the newest runs cost, on a table or on all; or those of so many days, on all."""
         path = "/costs" if table is None else f"{_table(table)}/costs"
         found = self._get(path, limit=limit, days=days if table is None else None)
         return [_value(Costs, each) for each in found]
+
+    def tenant_costs(self, *, days: float = 30.0, table: str | None = None) -> Sequence[TenantCosts]:
+        """What the runs of so many days cost, by tenant; on one table, or on all."""
+        return [_value(TenantCosts, each) for each in self._get("/costs/tenants", days=days, table=table)]
 
     def committed(self, table: str, snapshot_id: int | None = None) -> None:
         """Tell of a commit, so that what is due after commits is done."""
@@ -237,10 +276,9 @@ class Client:
     def apply(self, plan: Job | str | SavedPlan, **how: Any) -> Job:
         """Submit the carrying out of a plan: that of a job, or one that was saved. `how` is `idempotency_key` and
         `most_failures`."""
-        headers = {"Idempotency-Key": how.pop("idempotency_key", None) or secrets.token_hex(16)}
         text = saved_text(plan) if isinstance(plan, SavedPlan) else None
         path = "/plans/apply" if isinstance(plan, SavedPlan) else f"/plans/{_part(_id(plan))}/apply"
-        return job_of(self._send("POST", path, text=text, query=how, headers=headers, again=True).json())
+        return self._submit_again(path, how, text)
 
     # -- policies, tenants, keys ------------------------------------------------------------------
 
@@ -269,18 +307,51 @@ class Client:
         """Make a tenant; `more` is `catalogs`, `quota` and `description`."""
         return _value(Tenant, self._send("POST", "/tenants", {"name": name, "tables": list(tables), **more}).json())
 
+    def tenant(self, name: str) -> Tenant:
+        """One tenant."""
+        return _value(Tenant, self._get(f"/tenants/{_part(name)}"))
+
+    def tenant_use(self, name: str) -> QuotaUse:
+        """What a tenant has used of its quota."""
+        return _value(QuotaUse, self._get(f"/tenants/{_part(name)}/use"))
+
+    def change_tenant(self, name: str, **changes: Any) -> Tenant:
+        """Change what is given of a tenant: `tables`, `catalogs`, `quota`, `description`. With `version`, Conflict if
+        it is of another one by now."""
+        return _value(Tenant, self._send("PATCH", f"/tenants/{_part(name)}", changes).json())
+
+    def remove_tenant(self, name: str) -> None:
+        """Remove a tenant, and revoke its keys."""
+        self._send("DELETE", f"/tenants/{_part(name)}", again=False)
+
     def keys(self, tenant: str | None = None) -> Iterator[ApiKey]:
         """Keys, as far as they exist for this key."""
         yield from (_value(ApiKey, each) for each in self._pages("/keys", tenant=tenant))
 
-    def new_key(self, role: Role, *, tenant: str | None = None, name: str = "") -> NewKey:
-        """Make a key; its secret is shown once."""
-        body = {"role": role.value, "name": name, **({"tenant": tenant} if tenant else {})}
+    def key(self, key_id: str) -> ApiKey:
+        """One key."""
+        return _value(ApiKey, self._get(f"/keys/{_part(key_id)}"))
+
+    def new_key(
+        self, role: Role, *, tenant: str | None = None, name: str = "", expires_at: datetime | None = None
+    ) -> NewKey:
+        """Make a key, of the tenant that asks unless another one is given; its secret is shown once."""
+        body: dict[str, Any] = {"role": role.value, "name": name, **({"tenant": tenant} if tenant else {})}
+        body |= {"expires_at": expires_at.isoformat()} if expires_at else {}
         return _value(NewKey, self._send("POST", "/keys", body).json())
+
+    def rotate_key(self, key_id: str, *, overlap: timedelta = timedelta()) -> NewKey:
+        """Make a key in the place of another one, which is good for the time of the overlap still."""
+        body = {"overlap_seconds": overlap.total_seconds()}
+        return _value(NewKey, self._send("POST", f"/keys/{_part(key_id)}/rotate", body).json())
 
     def revoke_key(self, key_id: str) -> ApiKey:
         """End a key now and for ever."""
         return _value(ApiKey, self._send("DELETE", f"/keys/{_part(key_id)}").json())
+
+    def audit(self, tenant: str | None = None, *, after: str = "") -> Iterator[AuditEntry]:
+        """Who changed what, newest first; only older entries than the one whose id is `after`."""
+        yield from (_value(AuditEntry, each) for each in self._pages("/audit", tenant=tenant, after=after or None))
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -290,6 +361,12 @@ class Client:
             more["deadline"] = more["deadline"].isoformat()
         headers = {"Idempotency-Key": how.get("idempotency_key") or secrets.token_hex(16)}
         return job_of(self._send("POST", path, {**body, **more}, headers=headers, again=True).json())
+
+    def _submit_again(self, path: str, how: Mapping[str, Any], text: str | None = None) -> Job:
+        """A job that carries on with what there is; how it is treated stands in the address."""
+        headers = {"Idempotency-Key": how.get("idempotency_key") or secrets.token_hex(16)}
+        query = {name: value for name, value in how.items() if name != "idempotency_key"}
+        return job_of(self._send("POST", path, text=text, query=query, headers=headers, again=True).json())
 
     def _answer(self, path: str, operation: Operation, **query: Any) -> Any:
         """What a worker is asked for: if it takes longer than one request waits, the job is waited for."""

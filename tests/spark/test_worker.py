@@ -16,16 +16,18 @@ from icepact.iceberg.commit.run_files import run_folder
 from icepact.maintain.runs import hold
 from icepact.model.errors import StoreUnusable
 from icepact.model.job import Job, JobRequest, JobStatus, Operation
+from icepact.model.limits import Limit, Resource
 from icepact.model.status import Status
 from icepact.policy.options import Options
 from icepact.record import watch
 from icepact.record.pauses import FAILURES, job_failed
 from icepact.record.store import RecordStore
 from icepact.schedule import worker as workers
-from icepact.schedule.answers import kept_plan, known_health, known_tables
+from icepact.schedule.answers import kept_plan, kept_ranking, known_health, known_tables
 from icepact.schedule.holding import Holding
 from icepact.schedule.jobs import Jobs
 from icepact.schedule.queue import next_job
+from icepact.schedule.tenants import Tenants
 from icepact.schedule.worker import Ended, Worker, WorkerSettings
 from tests.support.jobs import THEM, make_job
 from tests.support.oracle import seen
@@ -106,6 +108,7 @@ OPERATIONS: dict[Operation, tuple[dict[str, Any], str, Any]] = {
     Operation.HEALTH: ({}, "data_files", FILES),
     Operation.PLAN: ({"options": {"min_input_files": 2}}, "operation", "compact"),
     Operation.POLICY: ({"options": {"max_files": 3}}, "max_files", {"value": 3, "source": "request"}),
+    Operation.UNBLOCK: ({}, "forgotten", 0),
 }
 
 
@@ -121,7 +124,7 @@ def test_an_operation_is_carried_out_and_answered(
     assert job.result[name] == value
     assert json.loads(json.dumps(job.result)) == job.result
     assert seen(spark, table) == before
-    if not operation.only_reads and operation is not Operation.MAINTAIN:
+    if not operation.leaves_tables and operation is not Operation.MAINTAIN:
         assert job.run_id in (job.result["run_id"], None)
 
 
@@ -132,6 +135,36 @@ def test_tables_are_listed_and_remembered(do: Do, application: Application, stor
     known = known_tables(store, application.catalog.recorded_as)
     assert known is not None
     assert known[0] == job.result["tables"]
+
+
+def test_tables_are_ranked_and_the_ranking_is_kept(do: Do, store: RecordStore, table: str) -> None:
+    job = do(Operation.FLEET, pattern=table, options={"max_files": 100})
+    assert (job.status, job.error) == (JobStatus.SUCCEEDED, None)
+    [entry] = kept_ranking(store, job.job_id)["tables"]
+    assert job.result is not None
+    assert job.result["tables"] == [entry]
+    assert (entry["table"], entry["data_files"]) == (table, FILES)
+
+
+def test_a_ranking_is_of_tables_that_exist_for_its_tenant(
+    do: Do, application: Application, store: RecordStore, jobs: Jobs, table: str
+) -> None:
+    tenants = Tenants(store, catalog=application.catalog.name)
+    tenants.create("other", tables=["elsewhere.*"])
+    job = jobs.submit(JobRequest(operation=Operation.FLEET), tenant="other")
+    do(None)
+    tenants.remove("other")
+    result = jobs.get(job.job_id).result
+    assert result is not None
+    assert (result["tables"], result["failed"], result["total"]["tables"]) == ([], [], 0)
+
+
+def test_a_compaction_keeps_to_the_budget_that_is_given_besides(do: Do, table: str) -> None:
+    budget = (Limit(resource=Resource.FILES, amount=1, name="max_files 1 for all tables"),)
+    job = do(Operation.COMPACT, table, options={"min_input_files": 2}, budget=budget)
+    assert job.result is not None
+    assert (job.result["status"], job.result["complete"]) == ("nothing-to-do", False)
+    assert "max_files 1 for all tables" in job.result["reason"]
 
 
 @pytest.mark.parametrize("operation", [Operation.PLAN, Operation.COMPACT, Operation.EXPIRE])

@@ -19,11 +19,12 @@ from icepact.entrypoints.api.server import server_of
 from icepact.entrypoints.api.settings import ApiSettings
 from icepact.entrypoints.serving import Service, build_service
 from icepact.model.errors import IcepactError
+from icepact.model.fleet import Fleet, RankedTable, TableSummary
 from icepact.model.health import Health
 from icepact.model.job import Job, JobProgress, JobStatus, Operation
 from icepact.policy.config import Config
 from icepact.record.process import this_process
-from icepact.schedule.answers import keep_health, keep_plan, keep_tables
+from icepact.schedule.answers import keep_health, keep_plan, keep_ranking, keep_tables
 from icepact.schedule.jobs import Jobs
 from icepact.schedule.queue import next_job
 from icepact.schedule.requests import Names
@@ -73,6 +74,8 @@ class Hands:
             keep_health(store, catalog, job.request.table or "", result, taken_at=now)
         if job.request.operation is Operation.TABLES:
             keep_tables(store, catalog, result["tables"], taken_at=now)
+        if job.request.operation is Operation.FLEET:
+            keep_ranking(store, job.job_id, json.dumps(result).encode())
         if self.plan and (job.request.operation is Operation.PLAN or job.request.dry_run):
             keep_plan(store, job.job_id, self.plan)
 
@@ -86,7 +89,25 @@ class Hands:
 ANSWERS: Answers = {
     Operation.HEALTH: lambda job: health_document(job.request.table or ""),
     Operation.TABLES: lambda _: {"tables": ["db.clicks", "db.events"]},
+    Operation.FLEET: lambda _: ranking("db.clicks", "db.events").to_dict(),
+    Operation.UNBLOCK: lambda _: {"forgotten": 3},
 }
+
+
+def ranking(*tables: str, **given: Any) -> Fleet:
+    """A ranking of tables, all of which are worth doing."""
+    found = [
+        RankedTable(
+            rank=rank,
+            summary=TableSummary(
+                table=table, score=50.0, data_files=12, bytes=1200, small_files=12, delete_records=0, input_files=12
+            ),
+            chosen=True,
+            reason="worth it",
+        )
+        for rank, table in enumerate(tables, 1)
+    ]
+    return Fleet(**{"tables": found, "currency": "USD", **given})
 
 
 @dataclass

@@ -25,10 +25,13 @@ from icepact.model.errors import (
     Unauthorized,
 )
 from icepact.model.job import Job, JobRequest, JobStatus, Operation
+from icepact.model.limits import Limit, Resource
 from icepact.model.reading import health_of, job_of
 from icepact.model.saved import SavedPlan, saved_text
 from icepact.model.tenant import Role
-from tests.support.api import ROOMY, Served, served, some_health
+from tests.support.api import ROOMY, Served, ranking, served, some_health
+from tests.support.jobs import THEM
+from tests.support.records import run_record
 from tests.support.reports import messy
 
 
@@ -150,6 +153,47 @@ def test_tables_policies_and_costs(api: Served, client: Client) -> None:
     assert client.drop_policies().source == "configuration"
     client.committed("db.events", 17)
     assert (client.about().catalog, client.about().role) == ("local", Role.ADMIN)
+
+
+def test_a_run_is_looked_at_stopped_and_resumed(api: Served, client: Client) -> None:
+    store, catalog = api.service.store, api.service.catalog.recorded_as
+    store.begin(run_record("r-client", catalog=catalog, table="db.runs", owner=THEM), b"plan")
+    assert client.run("r-client").table == "db.runs"
+    job = client.resume_run("r-client", idempotency_key="again", most_failures=2)
+    assert (job.request.run_id, job.request.table, job.most_failures) == ("r-client", "db.runs", 2)
+    assert client.resume_run("r-client", idempotency_key="again", most_failures=2) == job
+    client.cancel(job)
+    assert "dead already" in client.cancel_run("r-client").message
+    with pytest.raises(Conflict, match="was cancelled"):
+        client.resume_run("r-client")
+    with pytest.raises(NotFound, match="there is no run nobody"):
+        client.run("nobody")
+
+
+def test_tables_are_ranked(api: Served, client: Client) -> None:
+    with api.working():
+        job = client.result(client.rank("db.*", by="health", options={"max_files": 5}))
+    assert (job.request.pattern, job.request.by, job.request.options) == ("db.*", "health", {"max_files": 5})
+    assert client.ranking(job).to_dict() == ranking("db.clicks", "db.events").to_dict()
+    for wrong, complaint in (
+        ({"by": "luck"}, "by"),
+        ({"options": {"max_duration": "1h"}}, "max_duration"),
+        ({"pattern": "a b"}, "pattern"),
+    ):
+        with pytest.raises(BadInput, match=complaint):
+            client.rank(**wrong)
+    with pytest.raises(NotFound, match="rank again"):
+        client.ranking(client.submit("tags", "db.t"))
+
+
+def test_a_compaction_with_a_budget_is_the_same_on_both_sides(api: Served, client: Client) -> None:
+    limit = Limit(resource=Resource.MONEY, amount=2.5, name="max_cost 5 for all tables")
+    job = client.compact("db.budget", budget=[limit])
+    assert api.service.jobs.get(job.job_id).request.budget == job.request.budget == (limit,)
+    kept = client.submit("maintain", "db.budget", without=["compact"])
+    assert kept.request.without == ("compact",)
+    with pytest.raises(BadInput, match="without: 'dance' is no operation"):
+        client.submit("maintain", "db.budget", without=["dance"])
 
 
 # -- errors ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""After a run: resume one that died, cancel one that works, verify its commits, take them back."""
+"""After a run: resume one that died, verify its commits, take them back."""
 
 import logging
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ from icepact.model.progress import Progress
 from icepact.model.recovery import VerifyResult
 from icepact.model.run import CommittedBatch, RunRecord
 from icepact.model.status import Status
-from icepact.record.liveness import dead, resumable_run
-from icepact.record.store import RecordStore, RunsAndLeases, RunStore
+from icepact.record.liveness import resumable_run
+from icepact.record.store import RecordStore, RunStore
 
 _log = logging.getLogger("icepact")
 
@@ -56,16 +56,6 @@ def resume_dead(
         return None
     began_with = Plan.from_json(store.plan(record.run_id)).policy
     return outcome if policy is None else replace(outcome, kept_options=began_with.other_than(policy))
-
-
-def cancel(record: RunRecord, store: RunsAndLeases) -> str:
-    """Ask a run to stop; says what will happen."""
-    if not store.ask_to_cancel(record.run_id):
-        raise BadInput(f"run {record.run_id} has ended ({record.status}): there is nothing to cancel")
-    reason = dead(record, store)
-    if reason is None:
-        return f"asked {record.owner} to stop run {record.run_id}"
-    return f"run {record.run_id} is dead already ({reason}): `icepact cleanup` removes what it left"
 
 
 def verify(spark_catalog: SparkCatalog, record: RunRecord) -> Sequence[VerifyResult]:

@@ -106,6 +106,41 @@ Cursor = Annotated[str | None, Field(description="Give it as `cursor` to go on; 
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StopAsked(Document):
+    """A run that is to stop."""
+
+    run_id: str
+    job_id: str | None
+    """The job that is cancelled with it; `None` if it was not begun by one, or not by one of yours."""
+    message: str
+    """What will happen."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoreStatus(Document):
+    """What the record store of a service holds."""
+
+    store: str
+    """`configured`: where it is, the configuration says, and no answer."""
+    rows: Mapping[str, int]
+    """By what they are."""
+    concerns: Sequence[str]
+    """Settings of it that endanger what it holds."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entrance(Document):
+    """Where there is what."""
+
+    api: str
+    openapi: str
+    """The description of the API."""
+    alive: str
+    ready: str
+    metrics: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NewKey(Document):
     """A key that was just made."""
 

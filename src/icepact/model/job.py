@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer
 
 from icepact.model.documents import HIDDEN, Document, Moment, to_json
+from icepact.model.limits import Limit
 from icepact.model.run import Owner
 
 DEFAULT_TENANT = "default"
@@ -42,17 +43,33 @@ class Operation(StrEnum):
     PLAN = "plan"
     POLICY = "policy"
     TABLES = "tables"
-    """List the tables of the catalog: the one operation that is on no table."""
+    """List the tables of the catalog; like the next one, it is on no table."""
+    FLEET = "fleet"
+    """Rank tables by what compacting them brings and costs."""
+    RESUME = "resume"
+    """Carry on with a run whose process died."""
+    UNBLOCK = "unblock"
+    """Forget what failed on a table."""
 
     @property
     def only_reads(self) -> bool:
-        """Whether it leaves tables as they are: such jobs on one table need not wait for each other."""
-        return self in (Operation.HEALTH, Operation.PLAN, Operation.POLICY, Operation.TABLES)
+        """Whether it changes nothing."""
+        return self in (Operation.HEALTH, Operation.PLAN, Operation.POLICY) or self.of_all
+
+    @property
+    def of_all(self) -> bool:
+        """Whether it is on no table, but on all that there are for its tenant."""
+        return self in (Operation.TABLES, Operation.FLEET)
+
+    @property
+    def leaves_tables(self) -> bool:
+        """Whether it leaves tables as they are: such jobs on one table need not wait for each other, or for others."""
+        return self.only_reads or self is Operation.UNBLOCK
 
     @property
     def may_compact(self) -> bool:
         """Whether data files may be rewritten."""
-        return self in (Operation.COMPACT, Operation.MAINTAIN, Operation.APPLY)
+        return self in (Operation.COMPACT, Operation.MAINTAIN, Operation.APPLY, Operation.RESUME)
 
 
 class JobStatus(StrEnum):
@@ -100,11 +117,21 @@ class JobRequest(Document):
     """Ages below the floor are meant."""
     dry_run: bool = False
     """Nothing is done; the result says what would be."""
+    budget: tuple[Limit, ...] = ()
+    """Of compactions: they keep to this, too, besides to what their policies allow."""
+    without: tuple[str, ...] = ()
+    """Of maintenance: operations that are left out."""
+    run_id: str | None = None
+    """Of resuming: the run."""
+    pattern: str | None = None
+    """Of a ranking: only these tables; `None` for all."""
+    by: str | None = None
+    """Of a ranking: what comes first; `None` for what brings most for its price."""
 
     @property
     def holds_table(self) -> bool:
         """Whether no other job that does so may work on the table meanwhile."""
-        return self.table is not None and not self.operation.only_reads and not self.dry_run
+        return self.table is not None and not self.operation.leaves_tables and not self.dry_run
 
     def fingerprint(self, plan: bytes = b"") -> str:
         """Equal for two requests that ask for the same; `plan` is the saved plan that is to be applied, if one is."""
@@ -117,7 +144,7 @@ class JobProgress(Document):
     """How far a job has come, as its worker said last."""
 
     operation: str = ""
-    """Of maintenance: what is under way."""
+    """Of maintenance: what is under way; of a ranking the table that is looked at, which counts as a unit."""
     step: str = ""
     """Where its run is; see `STEPS` of progress. Empty before it has begun one."""
     units: int = 0

@@ -55,8 +55,34 @@ class Quota(Document):
         """Whether it depends on what was spent."""
         return self.bytes_per_hour is not None or self.money_per_hour is not None
 
+    def is_used_up(self, size: int, money: float) -> bool:
+        """Whether nothing that spends may be begun if so much was spent in an hour."""
+        return (self.bytes_per_hour is not None and size >= self.bytes_per_hour) or (
+            self.money_per_hour is not None and money >= self.money_per_hour
+        )
+
 
 NO_QUOTA = Quota()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuotaUse(Document):
+    """What a tenant has used of its quota."""
+
+    tenant: str
+    quota: Quota
+    running: int
+    """Jobs with workers."""
+    bytes_in_hour: int
+    """By runs that ended in the last hour, and promised by those that go on."""
+    money_in_hour: float
+    free_at: Moment | None = None
+    """When less than the quota of an hour is used, if nothing more is begun; `None` if that is so now."""
+
+    @property
+    def used_up(self) -> bool:
+        """Whether nothing that spends may be begun."""
+        return self.quota.is_used_up(self.bytes_in_hour, self.money_in_hour)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

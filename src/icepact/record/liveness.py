@@ -1,7 +1,8 @@
-"""Whether anybody works on a run; known without Spark, since the commands that list runs do without it."""
+"""Whether anybody works on a run, and asking them to stop; without Spark, since whoever lists runs does without it."""
 
 from datetime import datetime
 
+from icepact.model.errors import Conflict
 from icepact.model.run import RunRecord
 from icepact.model.status import Status
 from icepact.record.process import is_gone
@@ -20,6 +21,24 @@ def dead(record: RunRecord, store: LeaseStore, now: datetime | None = None) -> s
     if (now or store.now()) >= lease.expires_at:
         return f"{record.owner} was last heard of at {lease.expires_at:%Y-%m-%d %H:%M:%S} UTC"
     return None
+
+
+def ask_to_stop(record: RunRecord, store: RunsAndLeases) -> str:
+    """Ask whoever works on a run to stop; says what will happen. Conflict if it has ended."""
+    if not store.ask_to_cancel(record.run_id):
+        raise Conflict(f"run {record.run_id} has ended ({record.status}): there is nothing to cancel")
+    reason = dead(record, store)
+    if reason is None:
+        return f"asked {record.owner} to stop run {record.run_id}"
+    return f"run {record.run_id} is dead already ({reason}): `icepact cleanup` removes what it left"
+
+
+def check_resumable(record: RunRecord) -> None:
+    """Raise Conflict if a run has ended, or is to end."""
+    if record.cancel_asked and record.status.open:
+        raise Conflict(f"run {record.run_id} was cancelled: `icepact cleanup` ends it and deletes what it left")
+    if not record.status.open or record.status is Status.FENCED:
+        raise Conflict(f"run {record.run_id} has ended ({record.status}): there is nothing to resume")
 
 
 def resumable_run(store: RunsAndLeases, catalog: str, table: str) -> RunRecord | None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, func, insert, select, update
+from sqlalchemy import Connection, Select, and_, delete, func, insert, or_, select, update
 
 from icepact.model.errors import RunLost, TableBusy
 from icepact.model.outcome import Outcome
@@ -150,6 +150,7 @@ class SqlStore(SqlJobs, SqlStats, SqlDocuments, SqlRows):
         open_only: bool = False,
         worked_only: bool = False,
         outcomes: bool = True,
+        before: tuple[datetime, str] | None = None,
     ) -> Sequence[RunRecord]:
         """The newest runs first."""
         wanted = select(*(_RUN_COLUMNS if outcomes else _LEAN_COLUMNS)).where(RUNS.c.catalog == catalog)
@@ -159,6 +160,10 @@ class SqlStore(SqlJobs, SqlStats, SqlDocuments, SqlRows):
             wanted = wanted.where(RUNS.c.status.in_(_OPEN))
         if worked_only:
             wanted = wanted.where(RUNS.c.status.not_in([*_OPEN, Status.NOTHING_TO_DO.value]))
+        if before is not None:
+            began, run_id = before
+            at_once = and_(RUNS.c.started_at == began, RUNS.c.run_id < run_id)
+            wanted = wanted.where(or_(RUNS.c.started_at < began, at_once))
         return self._newest_first(wanted.limit(limit))
 
     def recent(self, *, catalog: str, since: datetime) -> Sequence[RunRecord]:

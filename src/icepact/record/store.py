@@ -56,9 +56,11 @@ class RunStore(Protocol):
         open_only: bool = False,
         worked_only: bool = False,
         outcomes: bool = True,
+        before: tuple[datetime, str] | None = None,
     ) -> Sequence[RunRecord]:
         """The newest runs on a catalog, or on one of its tables; newest first, and without outcomes if nobody needs
-        them. `worked_only` leaves out those that go on, or had nothing to do."""
+        them. `worked_only` leaves out those that go on, or had nothing to do; `before` is when the run began, and its
+        id, after which the list is to go on."""
 
     def recent(self, *, catalog: str, since: datetime) -> Sequence[RunRecord]:
         """Runs on a catalog that ended since a moment, or began since then and are still open; newest first."""

@@ -1,7 +1,8 @@
 """What workers leave in the record store for whoever asks later: the last health of each table, the list of tables,
-plans that can be carried out, and the workers themselves."""
+rankings, plans that can be carried out, and the workers themselves."""
 
 import base64
+import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -9,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from icepact.model.document import StoredDocument
-from icepact.model.errors import BadInput
+from icepact.model.errors import BadInput, NotFound
 from icepact.record.store import DocumentStore
 
 HEALTH = "health"
@@ -23,8 +24,9 @@ WORKER = "worker"
 _SEEN_FOR = timedelta(seconds=60)
 """A worker says every 15 seconds that it is there."""
 _PLAN = "plan"
+_RANKING = "ranking"
 _PIECE = 256 * 1024
-"""Characters of a plan in one document: stores take only so much at once."""
+"""Characters of a plan or a ranking in one document: stores take only so much at once."""
 _MOST_PIECES = 100
 _MOST_WORKERS = 10_000
 
@@ -126,25 +128,51 @@ def known_tables(store: DocumentStore, catalog: str) -> tuple[Sequence[str], dat
 
 def keep_plan(store: DocumentStore, job_id: str, plan: bytes) -> bool:
     """Keep the saved plan that a job has made, in pieces; false if it is too large."""
-    text = base64.b64encode(zlib.compress(plan, 6)).decode()
+    return _keep(store, _PLAN, job_id, plan)
+
+
+def kept_plan(store: DocumentStore, job_id: str) -> bytes:
+    """The saved plan that a job has made; BadInput if it made none, or if it is not kept any more."""
+    found = _kept(store, _PLAN, job_id)
+    if found is None:
+        raise BadInput(f"there is no plan of job {job_id}, or it is not kept any more: plan again")
+    return found
+
+
+def keep_ranking(store: DocumentStore, job_id: str, ranking: bytes) -> bool:
+    """Keep the ranking that a job has made; false if it is too large."""
+    return _keep(store, _RANKING, job_id, ranking)
+
+
+def kept_ranking(store: DocumentStore, job_id: str) -> Mapping[str, Any]:
+    """The ranking that a job has made; NotFound if it made none, or if it is not kept any more."""
+    found = _kept(store, _RANKING, job_id)
+    if found is None:
+        raise NotFound(f"there is no ranking of job {job_id}, or it is not kept any more: rank again")
+    document: dict[str, Any] = json.loads(found)
+    return document
+
+
+def _keep(store: DocumentStore, kind: str, job_id: str, content: bytes) -> bool:
+    text = base64.b64encode(zlib.compress(content, 6)).decode()
     pieces = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
     if len(pieces) > _MOST_PIECES:
         return False
     for at, piece in enumerate(pieces):
         body = {"piece": piece, "of": len(pieces)}
-        store.put_document(_PLAN, f"{job_id}/{at:03}", body)
+        store.put_document(kind, f"{job_id}/{at:03}", body)
     return True
 
 
-def kept_plan(store: DocumentStore, job_id: str) -> bytes:
-    """The saved plan that a job has made; BadInput if it made none, or if it is not kept any more."""
-    found = store.documents(_PLAN, prefix=f"{job_id}/", limit=_MOST_PIECES)
+def _kept(store: DocumentStore, kind: str, job_id: str) -> bytes | None:
+    found = store.documents(kind, prefix=f"{job_id}/", limit=_MOST_PIECES)
     if not found or len(found) != found[0].body["of"]:
-        raise BadInput(f"there is no plan of job {job_id}, or it is not kept any more: plan again")
+        return None
     return zlib.decompress(base64.b64decode("".join(one.body["piece"] for one in found)))
 
 
 def forget_answers(store: DocumentStore, *, plans_before: datetime, workers_before: datetime) -> None:
-    """Drop plans that are old, and workers that were not seen for long."""
-    store.forget_documents(_PLAN, before=plans_before)
+    """Drop plans and rankings that are old, and workers that were not seen for long."""
+    for kind in (_PLAN, _RANKING):
+        store.forget_documents(kind, before=plans_before)
     store.forget_documents(WORKER, before=workers_before)

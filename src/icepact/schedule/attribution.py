@@ -9,7 +9,7 @@ from icepact.record.store import JobStore
 
 _MOST_JOBS = 200
 """The newest jobs on a table; if there are more, so many of each kind that changes tables."""
-_CHANGING = tuple(operation for operation in Operation if not operation.only_reads)
+_CHANGING = tuple(operation for operation in Operation if not operation.leaves_tables)
 
 
 def tenants_of_runs(store: JobStore, catalog: str, runs: Iterable[RunRecord]) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from icepact.model.errors import Cancelled, IcepactError, JobLost
-from icepact.model.job import Job, JobProgress, Operation
+from icepact.model.job import Job, JobProgress
 from icepact.model.progress import STEPS, UnitDone
 from icepact.model.run import Owner
 from icepact.record.store import RecordStore
@@ -94,6 +94,13 @@ class Holding:
         self.check()
         self._now(JobProgress(operation=operation))
 
+    def on_table(self, table: str, total: int) -> None:
+        """One more table of so many is looked at, unless the job is to stop."""
+        self.check()
+        before = self._progress
+        units = before.units + 1 if before.operation else 0
+        self._now(JobProgress(operation=table, units=units, planned_units=total))
+
     def confirm(self, plan: "Plan") -> bool:
         """Yes; it raises Cancelled if the job is to stop, and QuotaUsed if its tenant has to wait."""
         self.check()
@@ -175,7 +182,7 @@ class Holding:
 
     def _find_run(self) -> None:
         """The run that this process has begun on the table of the job, or carries on with."""
-        if self.job.request.operation is Operation.TABLES:
+        if self.job.request.table is None:
             return
         runs = self._store.runs(
             catalog=self.job.catalog,

@@ -35,6 +35,9 @@ class Listener(Progress, Protocol):
     def on_operation(self, operation: str) -> None:
         """Called before each operation of maintenance."""
 
+    def on_table(self, table: str, total: int) -> None:
+        """Called before each of so many tables is looked at."""
+
     def confirm(self, plan: "Plan") -> bool:
         """Called with the plan; says whether it is carried out."""
 
@@ -48,6 +51,8 @@ class Task:
     listener: Listener
     plan: bytes = b""
     """The saved plan that is to be applied."""
+    sees: Callable[[str], bool] = lambda _: True
+    """Whether a table, by its full name, exists for whoever asks."""
 
     @property
     def table(self) -> str:
@@ -71,6 +76,8 @@ class Answer:
     """Of the table, if that was asked."""
     tables: tuple[str, ...] | None = None
     """All of the catalog, if that was asked."""
+    ranking: bytes = b""
+    """Of tables, if that was asked: the whole of it, as JSON."""
 
 
 def carry_out(application: "Application", task: Task) -> Answer:
@@ -126,13 +133,18 @@ def _compact(application: "Application", task: Task) -> Answer:
     heard = task.listener
     return answer_of(
         application.compact(
-            task.table, task.options, progress=heard, on_resumed=heard.on_resumed, confirm=heard.confirm
+            task.table,
+            task.options,
+            limits=task.request.budget,
+            progress=heard,
+            on_resumed=heard.on_resumed,
+            confirm=heard.confirm,
         )
     )
 
 
 def _plan(application: "Application", task: Task) -> Answer:
-    plan = application.plan(task.table, task.options)
+    plan = application.plan(task.table, task.options, limits=task.request.budget)
     return Answer(result=cut(plan.to_dict()), plan=_saved(plan))
 
 
@@ -147,6 +159,7 @@ def _maintain(application: "Application", task: Task) -> Answer:
         task.table,
         task.options,
         exclude=task.request.exclude,
+        without=task.request.without,
         dry_run=task.request.dry_run,
         progress=task.listener,
         on_operation=task.listener.on_operation,
@@ -200,6 +213,24 @@ def _tables(application: "Application", task: Task) -> Answer:
     return Answer(result=cut({"tables": tables}), tables=tables)
 
 
+def _fleet(application: "Application", task: Task) -> Answer:
+    request = task.request
+    by = {} if request.by is None else {"by": request.by}
+    found = application.fleet(
+        request.pattern, task.options, only=task.sees, on_table=task.listener.on_table, **by
+    ).to_dict()
+    return Answer(result=cut(found), ranking=json.dumps(found).encode())
+
+
+def _resume(application: "Application", task: Task) -> Answer:
+    assert task.request.run_id is not None  # requests without are refused
+    return answer_of(application.resume(task.request.run_id, progress=task.listener))
+
+
+def _unblock(application: "Application", task: Task) -> Answer:
+    return Answer(result={"forgotten": application.unblock(task.table)})
+
+
 _OPERATIONS: Mapping[Operation, Callable[["Application", Task], Answer]] = {
     Operation.COMPACT: _compact,
     Operation.MAINTAIN: _maintain,
@@ -219,4 +250,7 @@ _OPERATIONS: Mapping[Operation, Callable[["Application", Task], Answer]] = {
     Operation.PLAN: _plan,
     Operation.POLICY: _policy,
     Operation.TABLES: _tables,
+    Operation.FLEET: _fleet,
+    Operation.RESUME: _resume,
+    Operation.UNBLOCK: _unblock,
 }

@@ -28,7 +28,7 @@ _OF_OTHERS = (TableBusy, TablePaused, QuotaUsed, RunLost, StoreUnusable)
 _MAY_PASS = (Cancelled, *_OF_OTHERS)
 """Errors that are refusals, and after which the same request may be carried out all the same."""
 _OF_PEOPLE = 10
-"""Priority of what only reads: somebody waits for the answer, and it does not take long."""
+"""Priority of what leaves tables as they are: somebody waits for the answer, and it does not take long."""
 
 
 def next_job(queue: Queue) -> str | None:
@@ -71,7 +71,7 @@ def _is_free(job: WaitingJob, limit: TenantLimit | None, running: int) -> bool:
 
 def usual_priority(operation: Operation) -> int:
     """The priority of a job that was given none."""
-    return _OF_PEOPLE if operation.only_reads else 0
+    return _OF_PEOPLE if operation.leaves_tables else 0
 
 
 def wait_after(failures: int, dice: float) -> timedelta:

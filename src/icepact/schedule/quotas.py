@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from icepact.economics.spending import HOUR, NOTHING, Spending, planned_spending, promised_by, spent_by_table
-from icepact.model.documents import Document, Moment
 from icepact.model.errors import QuotaUsed
 from icepact.model.formatting import format_money, format_size
 from icepact.model.job import DEFAULT_TENANT, Job, JobStatus, Queue, TenantLimit
 from icepact.model.plan import Plan
-from icepact.model.tenant import Quota
+from icepact.model.tenant import Quota, QuotaUse
 from icepact.policy.options import Options
 from icepact.record.store import RecordStore
 from icepact.schedule.attribution import tenants_of_runs
@@ -29,26 +28,6 @@ _SECONDS_KEPT = 5.0
 """For so long what was spent is taken for true, unless this process has taken a job since."""
 _MOST_KEPT = 10_000
 """Runs whose tenant is remembered."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QuotaUse(Document):
-    """What a tenant has used of its quota."""
-
-    tenant: str
-    quota: Quota
-    running: int
-    """Jobs with workers."""
-    bytes_in_hour: int
-    """By runs that ended in the last hour, and promised by those that go on."""
-    money_in_hour: float
-    free_at: Moment | None = None
-    """When less than the quota of an hour is used, if nothing more is begun; `None` if that is so now."""
-
-    @property
-    def used_up(self) -> bool:
-        """Whether nothing that spends may be begun."""
-        return _over(self.quota, Spending(money=self.money_in_hour, bytes=self.bytes_in_hour))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -228,6 +207,4 @@ def _free_at(quota: Quota, shares: Sequence[_Share]) -> datetime | None:
 
 
 def _over(quota: Quota, spent: Spending) -> bool:
-    return (quota.bytes_per_hour is not None and spent.bytes >= quota.bytes_per_hour) or (
-        quota.money_per_hour is not None and spent.money >= quota.money_per_hour
-    )
+    return quota.is_used_up(spent.bytes, spent.money)

@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 
 from icepact.iceberg.names import show_name, table_parts
 from icepact.model.errors import BadInput
+from icepact.model.fleet import rank_by
 from icepact.model.job import JobRequest, Operation
-from icepact.model.policy import OPTIONS
+from icepact.model.policy import OPERATIONS, OPTIONS
 from icepact.model.saved import SavedPlan, parse_saved
 from icepact.policy.options import BUILT_IN_STRATEGIES, Options, options
+from icepact.policy.patterns import parse_pattern
 
 _HOUSEKEEPING = ("expire_", "orphans_", "statistics_", "ttl_", "tag_", "housekeeping", "priority_weights")
 _PLANNING = frozenset(name for name in OPTIONS if not name.startswith(_HOUSEKEEPING))
@@ -32,8 +34,8 @@ _CHANGE = frozenset({"dry_run"})
 _TAKE_AWAY = frozenset({"dry_run", "allow_young"})
 
 ALLOWED: Mapping[Operation, Allowed] = {
-    Operation.COMPACT: Allowed(options=_PLANNING, fields=_CHANGE),
-    Operation.MAINTAIN: Allowed(options=_ALL, fields=_CHANGE | {"exclude"}),
+    Operation.COMPACT: Allowed(options=_PLANNING, fields=_CHANGE | {"budget"}),
+    Operation.MAINTAIN: Allowed(options=_ALL, fields=_CHANGE | {"exclude", "without"}),
     Operation.APPLY: Allowed(),
     Operation.EXPIRE: Allowed(options=_beginning("expire_"), fields=_TAKE_AWAY),
     Operation.ORPHANS: Allowed(options=_beginning("orphans_"), fields=_TAKE_AWAY | {"exclude"}),
@@ -48,8 +50,13 @@ ALLOWED: Mapping[Operation, Allowed] = {
     Operation.PLAN: Allowed(options=_PLANNING),
     Operation.POLICY: Allowed(options=_ALL),
     Operation.TABLES: Allowed(),
+    Operation.FLEET: Allowed(
+        options=frozenset({"max_cost", "max_bytes", "max_files"}), fields=frozenset({"pattern", "by"})
+    ),
+    Operation.RESUME: Allowed(fields=frozenset({"run_id"})),
+    Operation.UNBLOCK: Allowed(),
 }
-_FIELDS = ("exclude", "columns", "allow_young", "dry_run")
+_FIELDS = ("exclude", "columns", "allow_young", "dry_run", "budget", "without", "run_id", "pattern", "by")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,13 +85,30 @@ def checked(request: JobRequest, plan: bytes, names: Names) -> JobRequest:
         return _of_plan(request, plan, names)
     if plan:
         raise BadInput(f"plan: {operation} takes none; only apply does")
-    if operation is Operation.TABLES:
+    _check_fields(request)
+    if operation.of_all:
         if request.table is not None:
-            raise BadInput("table: tables lists all of them, and takes none")
+            raise BadInput(f"table: {operation} is on all of them, and takes none")
         return request
     if not request.table:
         raise BadInput(f"table: none is given, and {operation} needs one: write db.table")
     return replace(request, table=_full(request.table, names))
+
+
+def _check_fields(request: JobRequest) -> None:
+    """Raise BadInput if one of the fields that some operation takes says what it cannot."""
+    unknown = [name for name in request.without if name not in OPERATIONS]
+    if unknown:
+        raise BadInput(f"without: {unknown[0]!r} is no operation; there is: {', '.join(OPERATIONS)}")
+    if request.pattern is not None:
+        try:
+            parse_pattern(request.pattern)
+        except BadInput as error:
+            raise BadInput(f"pattern: {error}") from None
+    if request.by is not None:
+        rank_by(request.by)
+    if request.operation is Operation.RESUME and not request.run_id:
+        raise BadInput("run_id: none is given, and resume carries on with one")
 
 
 def options_of(request: JobRequest, strategies: Sequence[str] = BUILT_IN_STRATEGIES) -> Options:

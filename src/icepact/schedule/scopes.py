@@ -13,6 +13,7 @@ from icepact.policy.patterns import Pattern, parse_pattern
 
 _LONGEST_NAME = 4096
 """Characters of a table's full name; there are no longer ones."""
+_RANKED = ("tables", "failed")
 _MOST_STARS = 8
 """In one pattern: each more makes a name that does not match take longer to be refused."""
 
@@ -83,7 +84,21 @@ def shown_job(caller: Caller, job: Job) -> Job:
     if job.request.operation is Operation.TABLES and result:
         names = [name for name in result.get("tables", ()) if isinstance(name, str) and caller.sees(name)]
         result = {"tables": names}
+    if job.request.operation is Operation.FLEET and result:
+        result = shown_ranking(caller, result)
     return replace(job, result=shown(caller, result), error=shown(caller, job.error))
+
+
+def shown_ranking(caller: Caller, ranking: Mapping[str, Any]) -> dict[str, Any]:
+    """A ranking as somebody may see it: of their tables only, without what rules for others' say."""
+    lists = {name: [entry for entry in ranking.get(name, ()) if caller.sees(entry["table"])] for name in _RANKED}
+    document = {**ranking, **lists}
+    if any(len(lists[name]) < len(ranking.get(name, ())) for name in _RANKED):
+        document = {name: value for name, value in document.items() if name not in ("total", "cut")}
+    if caller.tenant != DEFAULT_TENANT:
+        document["warnings"] = []
+    whole: dict[str, Any] = shown(caller, document)
+    return whole
 
 
 def shown(caller: Caller, document: Any) -> Any:

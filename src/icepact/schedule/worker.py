@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from icepact.model.documents import document_of
@@ -38,6 +39,7 @@ from icepact.schedule.answers import (
     forget_answers,
     keep_health,
     keep_plan,
+    keep_ranking,
     keep_tables,
     keep_worker,
 )
@@ -130,9 +132,10 @@ class Worker:
         self._catalog = application.catalog.recorded_as
         self._policies = CurrentPolicies(store, self._catalog, application.policies)
         self._owner = this_process()
+        self._tenants = Tenants(store, catalog=application.catalog.name, clock=store.now)
         self._quotas = Quotas(
             store,
-            Tenants(store, catalog=application.catalog.name, clock=store.now),
+            self._tenants,
             self._catalog,
             currency=application.prices.currency,
             clock=store.now,
@@ -328,7 +331,9 @@ class Worker:
         options = options_of(request, self._application.policies.strategies)
         if request.operation in (Operation.COMPACT, Operation.MAINTAIN):
             options = self._quotas.capped(job.tenant, options)
-        return carry_out(self._application, Task(request=request, options=options, listener=holding, plan=plan))
+        sees = partial(self._tenants.sees, job.tenant)
+        task = Task(request=request, options=options, listener=holding, plan=plan, sees=sees)
+        return carry_out(self._application, task)
 
     def _carried_on(self, job: Job, holding: Holding) -> Answer | None:
         """What the run of a worker that died or stopped has come to; `None` if the job is to begin anew."""
@@ -401,6 +406,8 @@ class Worker:
             return
         if answer is not None and answer.plan and not keep_plan(self._store, job.job_id, answer.plan):
             answer = replace(answer, result={**answer.result, "plan_kept": False})
+        if answer is not None and answer.ranking:
+            keep_ranking(self._store, job.job_id, answer.ranking)
         self._store.end_job(
             job.claim,
             end.status,

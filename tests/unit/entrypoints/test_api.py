@@ -323,6 +323,13 @@ def test_metrics_count_requests_by_their_routes(http: httpx.Client) -> None:
     assert "secretname" not in text
 
 
+def test_the_door_says_where_the_description_is(http: httpx.Client) -> None:
+    for path in ("/", "/api/v1"):
+        where = as_json(http.get(path), 200)
+        assert as_json(http.get(where["openapi"]), 200)["openapi"].startswith("3.1")
+        assert as_json(http.get(where["alive"]), 200) == {"status": "ok"}
+
+
 def test_costs_are_json_or_csv(http: httpx.Client) -> None:
     assert as_json(http.get("/api/v1/costs"), 200) == as_json(http.get("/api/v1/costs/tenants"), 200) == []
     assert http.get("/api/v1/costs/tenants?format=csv").text.startswith("tenant,table,method,")

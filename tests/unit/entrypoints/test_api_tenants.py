@@ -6,21 +6,23 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from icepact.entrypoints.api import runs
 from icepact.model.documents import document_of
 from icepact.model.job import Operation
 from icepact.model.orphans import OTHER_TABLES
 from icepact.model.tenant import Quota, Role
 from icepact.record.store import RecordStore
 from icepact.schedule.tenants import Tenants
-from tests.support.api import ANSWERS, Answers, Served, served
+from tests.support.api import ANSWERS, Answers, Served, ranking, served
 from tests.support.jobs import US, job_request, make_job
-from tests.support.records import run_record
+from tests.support.records import NOON, run_record
 
 ALL: Answers = {
     **ANSWERS,
@@ -100,7 +102,8 @@ def test_tables_of_others_and_those_that_are_nowhere_get_the_same_answers(town: 
 
 
 def test_ids_of_others_are_not_found(town: Town) -> None:
-    job = town.job_of_blue()
+    job, run = town.job_of_blue(), "20260101-of-blue"
+    town.store.begin(run_record(run, catalog=town.served.service.catalog.recorded_as, table="blue.secret"))
     key = town.tenants.new_key("blue", Role.VIEWER)[0].key_id
     pairs = [
         *(("get", f"{V1}/jobs/{{}}", job), ("get", f"{V1}/jobs/{{}}/events", job), ("get", f"{V1}/plans/{{}}", job)),
@@ -108,6 +111,9 @@ def test_ids_of_others_are_not_found(town: Town) -> None:
         *(("post", f"{V1}/plans/{{}}/apply", job), ("get", f"{V1}/keys/{{}}", key)),
         *(("delete", f"{V1}/keys/{{}}", key), ("post", f"{V1}/keys/{{}}/rotate", key)),
         *(("get", f"{V1}/tenants/{{}}", "blue"), ("delete", f"{V1}/tenants/{{}}", "blue")),
+        *(("get", f"{V1}/tenants/{{}}/use", "blue"), ("get", f"{V1}/fleet/{{}}", job)),
+        *(("get", f"{V1}/runs/{{}}", run), ("post", f"{V1}/runs/{{}}/cancel", run)),
+        ("post", f"{V1}/runs/{{}}/resume", run),
     ]
     for method, path, there in pairs:
         nowhere = there[:-1] + ("0" if there[-1] != "0" else "1")
@@ -156,6 +162,63 @@ def test_a_list_of_tables_has_those_of_others_nowhere(town: Town) -> None:
     assert town.boss.get(f"{V1}/tables").text.count("secret") == 1
 
 
+def test_a_ranking_has_no_tables_of_others(town: Town) -> None:
+    """Also if there were some of them when it was made: neither as the job's result, nor as the whole of it."""
+    found = ranking("blue.secret", "red.events", warnings=["blue.* matches no table"], budget=()).to_dict()
+    with town.served.working({Operation.FLEET: lambda _: found}):
+        job = town.red.post(f"{V1}/fleet?wait=10s", json={}).json()
+    whole = town.red.get(f"{V1}/fleet/{job['job_id']}")
+    for answer in (job["result"], whole.json(), town.red.get(f"{V1}/jobs/{job['job_id']}").json()["result"]):
+        assert [one["table"] for one in answer["tables"]] == ["red.events"]
+        assert "total" not in answer
+        assert "blue" not in json.dumps(answer)
+    assert town.blue.get(f"{V1}/fleet/{job['job_id']}").status_code == 404
+
+
+def test_a_run_of_a_job_of_others_is_theirs_to_stop(town: Town) -> None:
+    """On a table that both see. Whoever runs the service may stop it, too."""
+    town.tenants.create("pink", tables=["red.*"])
+    catalog = town.served.service.catalog.recorded_as
+    town.store.begin(run_record("20260102-pink", catalog=catalog, table="red.shared", owner=US))
+    town.store.submit_job(make_job("20260102-job", job_request(table="red.shared"), tenant="pink", catalog=catalog))
+    taken = town.store.take_job(catalog, US, seconds=600, choose=lambda _: "20260102-job")
+    assert taken is not None
+    assert town.store.renew_job(taken.claim, seconds=600, run_id="20260102-pink")
+    refused = town.red.post(f"{V1}/runs/20260102-pink/cancel")
+    assert refused.status_code == 409
+    assert "pink" not in refused.json()["detail"].replace("20260102-pink", "")
+    run = town.store.run("20260102-pink")
+    assert run is not None
+    assert not run.cancel_asked
+    stopped = town.boss.post(f"{V1}/runs/20260102-pink/cancel")
+    assert (stopped.status_code, stopped.json()["job_id"]) == (200, None)
+    job = town.store.job("20260102-job")
+    assert job is not None
+    assert job.cancel_asked
+
+
+def test_a_busy_tenant_does_not_hide_the_runs_of_others(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "_BATCH", 3)
+    catalog = town.served.service.catalog.recorded_as
+    town.tenants.create("calm", tables=["calm.*"])
+    for number in range(3):
+        moment = NOON - timedelta(days=number + 1)
+        town.store.begin(run_record(f"calm-{number}", catalog=catalog, table="calm.t", started_at=moment))
+        for other in range(4):
+            at = moment + timedelta(minutes=other + 1)
+            town.store.begin(run_record(f"noise-{number}-{other}", catalog=catalog, table="blue.t", started_at=at))
+    with town.served.http(town.tenants.new_key("calm", Role.VIEWER)[1]) as calm:
+        found: list[str] = []
+        cursor: str | None = None
+        while True:
+            page = calm.get(f"{V1}/runs", params={"limit": 2} | ({"cursor": cursor} if cursor else {})).json()
+            found += [run["run_id"] for run in page["items"]]
+            cursor = page["next"]
+            if cursor is None:
+                break
+    assert found == ["calm-0", "calm-1", "calm-2"]
+
+
 def test_messages_name_no_other_tables(town: Town) -> None:
     with town.served.working(ALL):
         answer = town.red.post(f"{V1}/tables/red.events/maintain?wait=10s", json={})
@@ -188,20 +251,20 @@ def test_cursors_of_others_lead_nowhere_else(town: Town) -> None:
         assert "blue" not in answer.text
 
 
-def test_the_id_of_a_run_of_others_is_no_place_to_go_on_from(town: Town) -> None:
+def test_after_a_run_of_others_there_are_only_ones_own(town: Town) -> None:
     catalog = town.served.service.catalog.recorded_as
     for number in range(3):
         town.store.begin(run_record(f"blue-{number}", catalog=catalog, table="blue.secret"))
     town.store.begin(run_record("red-0", catalog=catalog, table="red.events"))
     cursor = town.blue.get(f"{V1}/runs", params={"limit": 1}).json()["next"]
-    refused = town.red.get(f"{V1}/runs", params={"cursor": cursor})
-    assert refused.status_code == 422
+    behind = town.red.get(f"{V1}/runs", params={"cursor": cursor})
+    assert "blue" not in behind.text
     assert [run["run_id"] for run in town.red.get(f"{V1}/runs").json()["items"]] == ["red-0"]
     assert town.red.get(f"{V1}/tables/blue.secret/history").status_code == 404
 
 
 def test_what_is_about_all_is_for_those_who_run_the_service(town: Town) -> None:
-    for path in ("/metrics", f"{V1}/policies"):
+    for path in ("/metrics", f"{V1}/policies", f"{V1}/store"):
         assert [one.get(path).status_code for one in (town.red, town.boss)] == [403, 200]
     for path in ("fleet", "costs", "costs/tenants", "schedules", "tenants", "keys", "audit", "jobs", "runs", "about"):
         assert "blue" not in town.red.get(f"{V1}/{path}").text, path

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,21 @@ import typer
 from icepact.entrypoints.cli import main as cli
 from icepact.entrypoints.cli.render import Renderer
 from icepact.entrypoints.cli.session import KEY_VARIABLE, SERVER_VARIABLE
-from icepact.model.errors import TableNotFound
+from icepact.model.errors import StorageFull, TableNotFound
+from icepact.model.fleet import Round, Visit, VisitStatus
 from icepact.model.job import Job, Operation
+from icepact.model.limits import Limit, Resource
 from icepact.model.maintenance import MaintenanceOutcome, OperationResult
 from icepact.model.policy import Policy
 from icepact.model.saved import SavedPlan, saved_text
 from icepact.model.tenant import Role
 from icepact.policy.options import Options, plain
 from icepact.policy.resolve import resolve
-from tests.support.api import ANSWERS, ROOMY, Served, health_document, served, some_health
-from tests.support.records import NOON, run_outcome
+from icepact.record.process import this_process
+from icepact.schedule.tenants import Tenants
+from tests.support.api import ANSWERS, ROOMY, Served, health_document, ranking, served, some_health
+from tests.support.jobs import THEM
+from tests.support.records import NOON, run_outcome, run_record
 from tests.support.reports import messy
 
 PLAN = messy()[1]
@@ -36,8 +42,10 @@ VALUES = {
 }
 _STEPS = (
     *(Operation.COMPACT, Operation.APPLY, Operation.EXPIRE, Operation.ORPHANS, Operation.DELETES),
-    *(Operation.MANIFESTS, Operation.TTL, Operation.TAGS, Operation.STATISTICS),
+    *(Operation.MANIFESTS, Operation.TTL, Operation.TAGS, Operation.STATISTICS, Operation.RESUME),
 )
+BUDGET: list[Limit] = []
+"""Of the next ranking."""
 Say = Callable[..., tuple[int, str, str]]
 
 
@@ -53,6 +61,7 @@ def answers(asked: list[Job]) -> dict[Operation, Callable[[Job], Any]]:
 
     made: dict[Operation, Callable[[Job], Any]] = {
         **ANSWERS,
+        Operation.FLEET: lambda _: ranking("db.clicks", "db.events", budget=tuple(BUDGET)).to_dict(),
         **dict.fromkeys(_STEPS, lambda _: OUTCOME.to_dict()),
         Operation.MAINTAIN: lambda _: DONE.to_dict(),
         Operation.PLAN: lambda _: PLAN.to_dict(),
@@ -108,6 +117,9 @@ def test_answers_look_as_they_do_here(say: Say, capsys: pytest.CaptureFixture[st
         ("tables",): lambda r: r.tables(["db.clicks", "db.events"]),
         ("runs",): lambda r: r.runs([], {}, open_only=False),
         ("costs",): lambda r: r.costs([]),
+        ("costs", "--tenant", "default"): lambda r: r.costs([]),
+        ("fleet",): lambda r: r.fleet(ranking("db.clicks", "db.events"), 20),
+        ("unblock", "db.events"): lambda r: r.message("3 failures of db.events forgotten"),
     }
     for words, show in shown.items():
         code, out, err = say(*words, *flags)
@@ -188,19 +200,10 @@ def test_errors_are_one_line_and_the_same_code(api: Served, capsys: pytest.Captu
     "words",
     [
         ("demo",),
-        ("fleet",),
-        ("fleet", "run"),
-        ("resume", "r"),
-        ("cancel", "r"),
         ("cleanup",),
         ("verify", "db.t", "--run", "r"),
         ("rollback", "db.t", "--run", "r", "--yes"),
-        ("unblock", "db.t"),
         ("plan", "db.t", "--learned"),
-        ("tenants", "list"),
-        ("keys", "list"),
-        ("audit",),
-        ("store", "status"),
         ("store", "copy", "memory", "memory"),
         ("serve",),
         ("worker",),
@@ -212,6 +215,178 @@ def test_what_makes_no_sense_elsewhere_says_so_in_one_line(say: Say, words: tupl
     assert (code, out) == (2, "")
     assert err.endswith("works where the catalog is, not through a service: leave out --server\n")
     assert err.count("\n") == 1
+
+
+# -- many tables ----------------------------------------------------------------------------------
+
+
+def a_round(*visits: Visit, dry_run: bool = False) -> Callable[[Renderer], None]:
+    """How a round is shown."""
+
+    def show(renderer: Renderer) -> None:
+        for visit in visits:
+            renderer.visit(visit)
+        renderer.round(Round(visits=visits, dry_run=dry_run))
+
+    return show
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_a_round_is_a_job_for_each_table(
+    say: Say, asked: list[Job], capsys: pytest.CaptureFixture[str], flags: tuple[str, ...]
+) -> None:
+    before = len(asked)
+    code, out, err = say("fleet", "run", "--yes", *flags)
+    assert (code, err) == (0, "")
+    visits = [Visit(table=name, ended=VisitStatus.DONE, outcome=OUTCOME) for name in ("db.clicks", "db.events")]
+    assert out == printed(a_round(*visits), capsys, as_json=bool(flags))
+    jobs = [(job.request.operation, job.request.table) for job in asked[before:]]
+    assert jobs == [(Operation.FLEET, None), (Operation.COMPACT, "db.clicks"), (Operation.COMPACT, "db.events")]
+    assert asked[-1].most_failures == 1
+
+
+def test_a_dry_round_plans(say: Say, asked: list[Job], capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = say("fleet", "run", "--dry-run")
+    assert code == 0
+    visits = [Visit(table=name, ended=VisitStatus.PLANNED, plan=PLAN) for name in ("db.clicks", "db.events")]
+    assert out == printed(a_round(*visits, dry_run=True), capsys)
+    assert asked[-1].request.dry_run
+
+
+def test_a_round_keeps_house_without_compacting_again(say: Say, asked: list[Job]) -> None:
+    before = len(asked)
+    assert say("fleet", "run", "--yes", "--maintain")[0] == 0
+    kept = [job.request for job in asked[before:] if job.request.operation is Operation.MAINTAIN]
+    assert [(request.table, request.without) for request in kept] == [
+        ("db.clicks", ("compact",)),
+        ("db.events", ("compact",)),
+    ]
+
+
+def test_the_budget_of_a_round_is_what_is_left_of_it(say: Say, asked: list[Job]) -> None:
+    """The ranking is asked for with all of it; the first table takes six files of it, as its outcome says."""
+    before = len(asked)
+    limit = Limit(resource=Resource.FILES, amount=10, name="max_files 10 for all tables")
+    BUDGET.append(limit)
+    try:
+        code, out, _ = say("fleet", "run", "--yes", "--max-files", "10")
+    finally:
+        BUDGET.clear()
+    assert code == 0
+    fleet, first, second = (job.request for job in asked[before:])
+    assert fleet.options == {"max_files": 10}
+    assert [list(request.budget) for request in (first, second)] == [[limit], [replace(limit, amount=4)]]
+    assert "2 tables: 2 done" in out
+
+
+def test_a_table_on_which_it_fails_does_not_end_the_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def busy(job: Job) -> Any:
+        if job.request.table == "db.clicks":
+            raise StorageFull("the disk is full")
+        return OUTCOME.to_dict()
+
+    answers = {Operation.FLEET: lambda _: ranking("db.clicks", "db.events").to_dict(), Operation.COMPACT: busy}
+    with served(tmp_path) as api, api.working(answers):
+        assert cli.run(["fleet", "run", "--yes", "--server", api.url]) == 1
+    out = capsys.readouterr().out
+    assert "db.clicks: failed: the disk is full" in out
+    assert "2 tables: 1 done, 1 failed" in out
+
+
+# -- runs -----------------------------------------------------------------------------------------
+
+
+def test_runs_are_stopped_and_resumed(api: Served, say: Say, asked: list[Job]) -> None:
+    store, catalog = api.service.store, api.service.catalog.recorded_as
+    store.begin(run_record("r-dead", catalog=catalog, table="db.events", owner=THEM), b"plan")
+    code, out, err = say("resume", "r-dead")
+    assert (code, err) == (0, "")
+    assert "run r1" in out
+    request = asked[-1].request
+    assert (request.operation, request.run_id, request.table) == (Operation.RESUME, "r-dead", "db.events")
+    code, out, _ = say("cancel", "r-dead")
+    assert code == 0
+    assert out.startswith("run r-dead is dead already")
+    assert say("resume", "r-dead")[2].startswith("icepact: run r-dead was cancelled")
+    for words in (("resume", "nobody"), ("cancel", "nobody")):
+        assert say(*words) == (2, "", "icepact: there is no run nobody\n")
+
+
+def test_a_run_that_somebody_works_on_is_stopped_and_not_resumed(api: Served, say: Say) -> None:
+    store, catalog = api.service.store, api.service.catalog.recorded_as
+    run = run_record("r-live", catalog=catalog, table="db.live", uuid="u-live", owner=this_process())
+    store.begin(run)
+    store.acquire("u-live", "r-live", this_process(), seconds=600)
+    code, _, err = say("resume", "r-live")
+    assert (code, "works on run r-live" in err) == (2, True)
+    assert say("cancel", "r-live")[:2] == (0, f"asked {this_process()} to stop run r-live\n")
+    found = store.run("r-live")
+    assert found is not None
+    assert found.cancel_asked
+
+
+# -- the service itself ---------------------------------------------------------------------------
+
+
+def test_the_record_store_is_shown(api: Served, say: Say, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = say("store", "status", "--json")
+    assert (code, err) == (0, "")
+    shown = json.loads(out)
+    assert shown["store"] == "configured"
+    assert shown["rows"]["jobs"] >= 0
+    assert "jobs" in say("store", "status")[1]
+
+
+def test_tenants_keys_and_the_audit_log_are_the_same_here_and_elsewhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    with served(tmp_path, ROOMY) as api:
+        here, there = ("--warehouse", str(tmp_path / "warehouse")), ("--server", api.url)
+
+        def say(where: tuple[str, ...], *words: str, code: int = 0) -> str:
+            assert cli.run([*words, *where]) == code, (words, capsys.readouterr())
+            said = capsys.readouterr()
+            return said.err if code else said.out
+
+        monkeypatch.setenv(KEY_VARIABLE, say(there, "keys", "create", "--role", "admin").strip())
+        say(there, "tenants", "create", "sales", "--tables", "sales.*", "--jobs-at-once", "2")
+        changed = say(there, "tenants", "set", "sales", "--bytes-per-hour", "5GB", "--description", "team")
+        assert changed == say(here, "tenants", "set", "sales", "--description", "team")
+        made = json.loads(say(there, "keys", "create", "--tenant", "sales", "--expires", "90d", "--json"))
+        assert made["key"]["expires_at"] is not None
+        rotated = json.loads(say(there, "keys", "rotate", made["key"]["key_id"], "--overlap", "1h", "--json"))
+        revoked = say(there, "keys", "revoke", rotated["key"]["key_id"])
+        assert revoked == f"key {rotated['key']['key_id']} of sales is good for nothing any more\n"
+        for words in ("tenants list", "tenants show sales", "keys list", "keys list --tenant sales", "audit"):
+            for flags in ((), ("--json",)):
+                assert say(there, *words.split(), *flags) == say(here, *words.split(), *flags), words
+        entries = json.loads(say(there, "audit", "--json"))["entries"]
+        assert [entry["action"] for entry in entries[:2]] == ["keys.revoke", "keys.rotate"]
+        after = ("audit", "--json", "--limit", "2", "--after", entries[1]["entry_id"])
+        assert json.loads(say(there, *after))["entries"] == entries[2:4]
+        assert "there is no tenant nobody" in say(there, "tenants", "show", "nobody", code=2)
+        say(there, "tenants", "remove", "sales")
+        assert "there is no tenant sales" in say(there, "tenants", "show", "sales", code=2)
+
+
+def test_who_may_not_look_after_tenants_is_told_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(tmp_path, ROOMY) as api, api.client() as client:
+        client.new_tenant("red", tables=["red.*"])
+        red = Tenants(api.service.store, catalog=api.service.catalog.name).new_key("red", Role.ADMIN)[1]
+        monkeypatch.setenv(KEY_VARIABLE, red)
+        where = ("--server", api.url)
+        assert cli.run(["tenants", "create", "blue", *where]) == 2
+        assert "takes an admin of the tenant default" in capsys.readouterr().err
+        assert cli.run(["store", "status", *where]) == 2
+        assert "takes a key of the tenant default" in capsys.readouterr().err
+        assert cli.run(["keys", "create", "--json", *where]) == 0
+        assert json.loads(capsys.readouterr().out)["key"]["tenant"] == "red"
+
+
+# -- jobs -----------------------------------------------------------------------------------------
 
 
 def test_jobs_are_listed_shown_cancelled_and_resumed_here_and_elsewhere(

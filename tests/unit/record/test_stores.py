@@ -162,6 +162,21 @@ def test_a_limit_keeps_the_newest(store: RecordStore) -> None:
     assert len(ids(store, limit=100)) == 5
 
 
+@pytest.mark.parametrize("given", [{}, {"table": "db.events"}, {"open_only": True}], ids=str)
+def test_a_list_of_runs_goes_on_where_it_ended(store: RecordStore, given: dict[str, Any]) -> None:
+    """After the moment and the id of the last one, be that one still there or not."""
+    moments = {"b": 0.0, "a": 0.0, "abc": 0.0, "old": -1.0, "new": 3600.0}
+    for run_id, seconds in moments.items():
+        store.begin(run_record(run_id, started_at=NOON + timedelta(seconds=seconds)))
+    everything = store.runs(catalog="local", **given)
+    assert [run.run_id for run in everything] == ["new", "b", "abc", "a", "old"]
+    for at, last in enumerate(everything):
+        rest = store.runs(catalog="local", before=(last.started_at, last.run_id), limit=2, **given)
+        assert [run.run_id for run in rest] == [run.run_id for run in everything[at + 1 : at + 3]]
+    gone = (NOON, "aaa")
+    assert [run.run_id for run in store.runs(catalog="local", before=gone, **given)] == ["a", "old"]
+
+
 def test_runs_are_kept_apart_by_catalog_and_table(store: RecordStore) -> None:
     store.begin(run_record("r1"))
     store.begin(run_record("r2", table="db.other"))

@@ -69,6 +69,14 @@ def test_progress_is_told_with_the_next_beat(store: KvStore, holding: Holding, c
     assert (seen(store).progress.operation, seen(store).progress.units) == ("expire", 0)
 
 
+def test_a_table_that_is_looked_at_is_a_unit(store: KvStore, holding: Holding) -> None:
+    for number, table in enumerate(("db.a", "db.b")):
+        holding.on_table(table, 7)
+        holding.beat()
+        told = seen(store).progress
+        assert (told.operation, told.units, told.planned_units) == (table, number, 7)
+
+
 def test_the_run_is_told_as_soon_as_it_is_recorded(store: KvStore, holding: Holding) -> None:
     store.begin(run_record("theirs", catalog="local", table="db.events", owner=THEM))
     store.begin(run_record("ours", catalog="local", table="db.events", owner=US))
@@ -83,7 +91,8 @@ def test_who_is_to_stop_hears_it_before_the_run_begins(store: KvStore, holding: 
     holding.check()
     store.ask_to_cancel_job("j1")
     holding.beat()
-    for ask in (partial(holding.on_resumed, None), partial(holding.on_operation, "expire"), holding.check):
+    look = partial(holding.on_table, "db.events", 1)
+    for ask in (partial(holding.on_resumed, None), partial(holding.on_operation, "expire"), holding.check, look):
         with pytest.raises(Cancelled, match="job j1 was cancelled"):
             ask()
     holding.advance(ONE)  # in the middle of a run it is the run that is asked

@@ -129,9 +129,9 @@ def test_a_held_table_lets_others_by() -> None:
     assert next_job(Queue(waiting=[urgent, other], turns=turns)) == "j1"
 
 
-def test_what_only_reads_comes_before_what_takes_long() -> None:
-    assert {usual_priority(one) for one in Operation if one.only_reads} == {10}
-    assert {usual_priority(one) for one in Operation if not one.only_reads} == {0}
+def test_what_leaves_tables_as_they_are_comes_before_what_takes_long() -> None:
+    assert {usual_priority(one) for one in Operation if one.leaves_tables} == {10}
+    assert {usual_priority(one) for one in Operation if not one.leaves_tables} == {0}
 
 
 # -- what becomes of it ---------------------------------------------------------------------------

@@ -40,6 +40,7 @@ IdempotencyKey = Annotated[
         description="A name for this request: asked again by it, the answer is the job of the first time.",
     ),
 ]
+Most = Annotated[int, Query(ge=1, le=100, description="After so many failures it has failed.")]
 ACCEPTED: Mapping[int | str, dict[str, Any]] = {
     202: {
         "description": "The job has not ended yet.",

@@ -10,7 +10,19 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
-from icepact.entrypoints.api import costs, jobs, ops, plans, policies, runs, schedules, signals, tables, tenants
+from icepact.entrypoints.api import (
+    costs,
+    fleet,
+    jobs,
+    ops,
+    plans,
+    policies,
+    runs,
+    schedules,
+    signals,
+    tables,
+    tenants,
+)
 from icepact.entrypoints.api.context import context_of
 from icepact.entrypoints.api.problems import RESPONSES, install
 from icepact.entrypoints.api.server import server_of
@@ -25,6 +37,7 @@ PREFIX = "/api/v1"
 _ROUTERS = (
     jobs.router,
     tables.router,
+    fleet.router,
     runs.router,
     plans.router,
     policies.router,

@@ -6,8 +6,10 @@ from typing import Annotated, Any, TypedDict
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from icepact.model.fleet import RankBy
 from icepact.model.job import HIGHEST_PRIORITY, MOST_FAILURES, JobRequest, Operation
-from icepact.model.policy import OPTIONS, OptionUnit
+from icepact.model.limits import Limit, Resource
+from icepact.model.policy import OPERATIONS, OPTIONS, OptionUnit
 from icepact.model.tenant import NO_QUOTA, Quota, Role
 from icepact.policy.options import choices
 from icepact.policy.validation import StrictModel
@@ -65,6 +67,19 @@ class JobBody(StrictModel):
         return How(priority=self.priority, deadline=self.deadline, most_failures=self.most_failures)
 
 
+class LimitBody(StrictModel):
+    """How much of one thing a run may use up."""
+
+    resource: Resource
+    amount: float = Field(ge=0, le=1e18, allow_inf_nan=False, description="Seconds are of work on one core.")
+    name: str = Field(min_length=1, max_length=500, description="What messages call it.")
+
+    @property
+    def value(self) -> Limit:
+        """As a job has it."""
+        return Limit(resource=self.resource, amount=self.amount, name=self.name)
+
+
 class CompactBody(JobBody):
     """A compaction that is asked for."""
 
@@ -72,13 +87,36 @@ class CompactBody(JobBody):
     strategy: str | None = Field(default=None, description="Which files are candidates; as the policy of the table.")
     options: _options(Operation.COMPACT) = Field(default_factory=dict)  # type: ignore[valid-type]
     dry_run: bool = Field(default=False, description="Say what would be done, and do nothing.")
+    budget: list[LimitBody] = Field(
+        default_factory=list, max_length=20, description="It keeps to this, too, besides to what its policies allow."
+    )
 
     def request(self) -> JobRequest:
         """As a job has it."""
         strategy = {} if self.strategy is None else {"strategy": self.strategy}
         return JobRequest(
-            operation=Operation.COMPACT, table=self.table, options={**self.options, **strategy}, dry_run=self.dry_run
+            operation=Operation.COMPACT,
+            table=self.table,
+            options={**self.options, **strategy},
+            dry_run=self.dry_run,
+            budget=tuple(limit.value for limit in self.budget),
         )
+
+
+class RankBody(JobBody):
+    """A ranking that is asked for."""
+
+    pattern: str | None = Field(
+        default=None, min_length=1, max_length=_LONGEST_NAME, description="Only these tables, like `db.*`."
+    )
+    by: RankBy = Field(default=RankBy.WORTH, description="What comes first.")
+    options: _options(Operation.FLEET) = Field(  # type: ignore[valid-type]
+        default_factory=dict, description="A budget for all of them together."
+    )
+
+    def request(self) -> JobRequest:
+        """As a job has it."""
+        return JobRequest(operation=Operation.FLEET, options=self.options, pattern=self.pattern, by=self.by.value)
 
 
 _FIELDS: Mapping[str, Any] = {
@@ -87,6 +125,10 @@ _FIELDS: Mapping[str, Any] = {
     "exclude": (
         Annotated[tuple[str, ...], BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given)],
         Field(default=(), max_length=1000, description="Folders that are left alone."),
+    ),
+    "without": (
+        Annotated[tuple[str, ...], BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given)],
+        Field(default=(), max_length=len(OPERATIONS), description="Operations that are left out."),
     ),
     "columns": (
         tuple[str, ...] | None,

@@ -46,12 +46,14 @@ def costs(
 def tenant_costs(
     asked: Viewer,
     days: Annotated[float, Query(gt=0, le=366, description="Runs of so many days.")] = 30.0,
+    table: Annotated[str | None, Query(min_length=1, max_length=1000, description="Only on this table.")] = None,
     format: Format = "json",
 ) -> Response:
     """What the runs of each tenant cost, by table and method; for others than the tenant `default`, their own."""
     service = asked.context.service
     since = service.clock() - timedelta(days=days)
-    by_tenant = costs_by_tenant(service.store, service.catalog.recorded_as, since=since)
+    name = None if table is None else asked.table(table)
+    by_tenant = costs_by_tenant(service.store, service.catalog.recorded_as, since=since, table=name)
     own = {asked.caller.tenant: by_tenant.get(asked.caller.tenant, ())}
     shown = {
         name: [entry for entry in found if asked.looks_after_all or asked.caller.sees(entry.table)]

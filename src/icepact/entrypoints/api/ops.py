@@ -10,14 +10,42 @@ from icepact.entrypoints.api.answering import json_answer
 from icepact.entrypoints.api.callers import Viewer
 from icepact.entrypoints.api.context import Context
 from icepact.entrypoints.api.problems import answer, of_status, request_id_of
-from icepact.model.answers import About, Alive
+from icepact.model.answers import About, Alive, Entrance, StoreStatus
 from icepact.model.documents import document_of
 from icepact.model.errors import IcepactError
+from icepact.record.copying import sizes_of
 
 router = APIRouter(tags=["operations"])
 about = APIRouter(tags=["operations"])
 _PATIENCE = 3.0
 """Seconds that the record store may take to answer."""
+
+
+_ENTRANCE = Entrance(
+    api="/api/v1", openapi="/api/v1/openapi.json", alive="/healthz", ready="/readyz", metrics="/metrics"
+)
+
+
+@about.get("/store", summary="What the record store holds.", response_model=StoreStatus)
+def store_status(asked: Viewer) -> Response:
+    """How many rows of each kind there are, and whether settings of the store endanger them. It is about all tenants:
+    this takes a key of the tenant `default`."""
+    asked.need_all()
+    store = asked.context.service.store
+    found = StoreStatus(store="configured", rows=sizes_of(store), concerns=store.concerns())
+    return json_answer(document_of(found))
+
+
+@about.get("", summary="Where there is what.", response_model=Entrance)
+async def get_api() -> Response:
+    """Where the description of the API is."""
+    return json_answer(document_of(_ENTRANCE))
+
+
+@router.get("/", summary="Where there is what.", response_model=Entrance)
+async def get_root() -> Response:
+    """Where the API and its description are."""
+    return json_answer(document_of(_ENTRANCE))
 
 
 @about.get("/about", summary="What this service is.", response_model=About)

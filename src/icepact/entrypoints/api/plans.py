@@ -1,12 +1,10 @@
 """Plans: those that jobs have made, and those that come in a request, to be carried out."""
 
-from typing import Annotated
-
 import anyio.to_thread
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 
-from icepact.entrypoints.api.answering import ACCEPTED, IdempotencyKey, Wait, job_answer, submit, waited
+from icepact.entrypoints.api.answering import ACCEPTED, IdempotencyKey, Most, Wait, job_answer, submit, waited
 from icepact.entrypoints.api.callers import Asked, Operator, Viewer
 from icepact.entrypoints.api.jobs import found_job
 from icepact.model.errors import BadInput, NotFound
@@ -14,7 +12,6 @@ from icepact.model.job import MOST_FAILURES, Job, JobRequest, Operation
 from icepact.schedule.answers import kept_plan
 from icepact.schedule.requests import saved_plan
 
-Most = Annotated[int, Query(ge=1, le=100, description="After so many failures it has failed.")]
 router = APIRouter(prefix="/plans", tags=["plans"])
 _SAVED = {
     "requestBody": {

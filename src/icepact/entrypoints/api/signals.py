@@ -32,8 +32,8 @@ def commit_event(asked: Operator, body: CommitBody) -> Response:
 
 @router.post("/reports", summary="Take an Iceberg report.", status_code=204, responses=NOTED)
 def report(asked: Operator, body: Annotated[dict[str, Any], Body(json_schema_extra=_REPORT)]) -> Response:
-    """Reports of scans and commits as REST catalogs receive them. Commits make tables due; scans are taken, and
-    nothing is done about them."""
+    """Reports of scans and commits as REST catalogs receive them. Commits make tables due. Scans are answered alike, so
+    that engines may send both, and are not kept: how often a table is read, its policy says as `scans_per_day`."""
     if body.get("report-type") == _SCAN:
         if not isinstance(body.get("table-name"), str):
             raise BadInput("table-name: this is missing")

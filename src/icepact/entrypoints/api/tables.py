@@ -88,32 +88,6 @@ def entry_of(table: str, known: KnownHealth | None) -> TableEntry:
     return TableEntry(table=table, checked_at=known.taken_at, **said)
 
 
-@router.get("/fleet", summary="The health of all tables.", response_model=Page[TableEntry], tags=["fleet"])
-def fleet(
-    asked: Viewer,
-    limit: Limit = MOST,
-    cursor: After = None,
-    below: Annotated[float, Query(ge=0, le=101, description="Only tables with a lower score.")] = 101,
-) -> Response:
-    """What workers know of all tables that they have looked at, the worst first."""
-    service = asked.context.service
-    found: list[TableEntry] = []
-    after = ""
-    while batch := known_healths(service.store, service.catalog.recorded_as, after=after, limit=1000):
-        found += [entry_of(name, known) for name, known in batch.items() if asked.caller.sees(name)]
-        after = max(batch)
-    ranked = sorted((entry for entry in found if (entry.score or 0.0) < below), key=_position)
-    position = key_of(cursor, "fleet")
-    rest = [entry for entry in ranked if position is None or _position(entry) > position]
-    shown = rest[:limit]
-    more = cursor_of("fleet", _position(shown[-1])) if len(rest) > limit else None
-    return json_answer({"items": [document_of(entry) for entry in shown], "next": more})
-
-
-def _position(entry: TableEntry) -> str:
-    return f"{entry.score or 0.0:09.3f} {entry.table}"
-
-
 @router.get(
     "/tables/{table}/costs", summary="What a table costs.", response_model=list[Costs], responses=CSV, tags=["costs"]
 )
@@ -207,6 +181,7 @@ for _operation, _summary in (
     (Operation.DELETES, "Convert and merge deletes."),
 ):
     _add(_operation, _summary, Operator)
+_add(Operation.UNBLOCK, "Forget what failed on a table.", Operator)
 _add(Operation.HEALTH, "Look at a table, with options.", Viewer)
 _add(Operation.PLAN, "Plan a compaction, with options.", Viewer)
 _add(Operation.POLICY, "Say what would hold for a table, with options.", Viewer)

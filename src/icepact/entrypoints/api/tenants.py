@@ -12,7 +12,7 @@ from icepact.entrypoints.api.paging import MOST, After, Limit, Page, key_of, pag
 from icepact.model.answers import NewKey
 from icepact.model.documents import document_of
 from icepact.model.errors import KeyNotFound, NotAllowed, TenantNotFound
-from icepact.model.tenant import ApiKey, AuditEntry, Tenant
+from icepact.model.tenant import ApiKey, AuditEntry, QuotaUse, Tenant
 
 router = APIRouter()
 TenantQuery = Annotated[str | None, Query(max_length=100, description="Only of this tenant.")]
@@ -52,6 +52,14 @@ def get_tenant(asked: Admin, name: str) -> Response:
     """A tenant: its tables and quota."""
     _manage(asked, name)
     return json_answer(document_of(asked.context.tenants.tenant(name)))
+
+
+@router.get("/tenants/{name}/use", summary="What a tenant has used.", response_model=QuotaUse, tags=["tenants"])
+def tenant_use(asked: Admin, name: str) -> Response:
+    """What a tenant has used of its quota: jobs that run, and what was spent in the last hour."""
+    _manage(asked, name)
+    asked.context.tenants.tenant(name)
+    return json_answer(document_of(asked.context.quotas.use(name)))
 
 
 @router.patch("/tenants/{name}", summary="Change a tenant.", response_model=Tenant, tags=["tenants"])
@@ -135,10 +143,16 @@ def revoke_key(asked: Admin, key_id: str) -> Response:
 
 
 @router.get("/audit", summary="Who changed what.", response_model=Page[AuditEntry], tags=["tenants"])
-def audit(asked: Admin, tenant: TenantQuery = None, limit: Limit = 100, cursor: After = None) -> Response:
+def audit(
+    asked: Admin,
+    tenant: TenantQuery = None,
+    after: Annotated[str, Query(max_length=100, description="Only older ones than the entry of this id.")] = "",
+    limit: Limit = 100,
+    cursor: After = None,
+) -> Response:
     """What was changed, and by whom, newest first; of all tenants for admins of the tenant `default`."""
     whose = tenant if asked.caller.looks_after_tenants else asked.caller.tenant
-    after = key_of(cursor, "audit") or ""
+    after = key_of(cursor, "audit") or after
     found = asked.context.audit.entries(whose, after=after, limit=limit + 1) if tenant in (None, whose) else []
     shown = page(found, limit, "audit", lambda entry: entry.entry_id)
     return json_answer({"items": [document_of(one) for one in shown.items], "next": shown.next})

@@ -53,7 +53,7 @@ def fleet(
         raise BadInput("--limit must be at least 1")
     order = rank_by(by)
     budget = _checked(pattern, max_cost=max_cost, max_bytes=max_bytes, max_files=max_files)
-    application = session.local("fleet")
+    application = session.application()
     with renderer.counting("looking at tables") as bar:
         found = application.fleet(pattern, budget, by=order, on_table=bar.begin)
     renderer.fleet(found, limit or (len(found.tables) if renderer.as_json else SHOWN_TABLES))
@@ -78,8 +78,8 @@ def fleet_run(
     session: Session = context.obj
     renderer = session.renderer
     budget = _checked(pattern, max_cost=max_cost, max_bytes=max_bytes, max_files=max_files)
-    application = session.local("fleet run")
-    if application.policies.file is None:
+    application = session.application()
+    if not application.has_policies:
         raise BadInput("no policy file is given: write icepact fleet run --policy FILE")
     with renderer.counting("looking at tables") as bar:
         found = application.fleet(pattern, budget, on_table=bar.begin)

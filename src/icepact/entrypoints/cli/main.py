@@ -293,7 +293,7 @@ def resume(context: typer.Context, run_id: Run) -> None:
     """Carry on with a run whose process died."""
     session: Session = context.obj
     with session.renderer.working(f"resuming run {run_id}"):
-        outcome = session.local("resume").resume(run_id)
+        outcome = session.application().resume(run_id)
     session.renderer.outcome(outcome)
     exit_with(outcome)
 
@@ -302,7 +302,7 @@ def resume(context: typer.Context, run_id: Run) -> None:
 def cancel(context: typer.Context, run_id: Run) -> None:
     """Ask a run to stop."""
     session: Session = context.obj
-    session.renderer.message(session.local("cancel").cancel(run_id))
+    session.renderer.message(session.application().cancel(run_id))
 
 
 @app.command(epilog=DELETES)
@@ -372,7 +372,7 @@ def unblock(context: typer.Context, table: Table = None, table_option: TableOpti
     session: Session = context.obj
     name = one_table(table, table_option)
     with session.renderer.working(f"looking at {name}"):
-        count = session.local("unblock", short=True).unblock(name)
+        count = session.application(short=True).unblock(name)
     session.renderer.message(f"{plural(count, 'failure')} of {name} forgotten")
 
 

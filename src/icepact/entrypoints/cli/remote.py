@@ -12,6 +12,7 @@ from icepact.model.answers import About
 from icepact.model.costs import Costs
 from icepact.model.documents import from_json
 from icepact.model.errors import BadInput, Cancelled
+from icepact.model.fleet import Fleet, Round, Visit
 from icepact.model.health import Health
 from icepact.model.job import Job, JobProgress, JobStatus, Operation
 from icepact.model.maintenance import MaintenanceOutcome
@@ -56,6 +57,8 @@ class RemoteApplication:
 
     absent = None
     """Why there cannot be any tables."""
+    has_policies = True
+    """A service goes by its own."""
 
     def __init__(self, client: Client, note: Callable[[str], None]) -> None:
         self._client = client
@@ -201,6 +204,61 @@ class RemoteApplication:
                 return self._outcome(planned)
         return self._outcome(self._followed(self._submit(operation, table, given, **fields), progress))
 
+    def unblock(self, table: str) -> int:
+        """Forget what failed on a table, and return how many failures that were."""
+        return int(self._result(self._submit(Operation.UNBLOCK, table, {}))["forgotten"])
+
+    # -- runs -------------------------------------------------------------------------------------
+
+    def resume(self, run_id: str) -> Outcome:
+        """Carry on with a run whose process died."""
+        job = self._client.resume_run(run_id, most_failures=1)
+        return self._outcome(self._followed(job, _Operations(lambda _: None)))
+
+    def cancel(self, run_id: str) -> str:
+        """Ask a run to stop; says what will happen."""
+        return self._client.cancel_run(run_id).message
+
+    # -- many tables ------------------------------------------------------------------------------
+
+    def fleet(
+        self,
+        pattern: str | None,
+        budget: Options,
+        *,
+        by: str = "worth",
+        on_table: Callable[[str, int], None] | None = None,
+    ) -> Fleet:
+        """Rank the tables of the catalog, or those that a pattern means, and choose within a budget for all of them."""
+        job = self._client.rank(pattern, by=by, options=as_given(budget), most_failures=1)
+        ended = self._client.result(self._followed(job, _Tables(on_table or (lambda *_: None))))
+        return self._client.ranking(ended)
+
+    def fleet_run(
+        self,
+        fleet: Fleet,
+        *,
+        dry_run: bool = False,
+        maintain: bool = False,
+        on_table: Callable[[str], None] | None = None,
+        on_visit: Callable[[Visit], None] | None = None,
+    ) -> Round:
+        """Do one round over a fleet: jobs for each table, in the order of the ranking."""
+        from icepact.entrypoints.cli.remote_rounds import RemoteRound
+
+        going = RemoteRound(self._client, fleet, follow=self._until_ended, dry_run=dry_run, maintain=maintain)
+        visits = []
+        for visit in going.visits(on_table or (lambda _: None)):
+            visits.append(visit)
+            if on_visit is not None:
+                on_visit(visit)
+        return Round(visits=visits, dry_run=dry_run, warnings=fleet.warnings)
+
+    def _until_ended(self, job: Job) -> Job:
+        """A job that has ended, with its result, whatever became of it."""
+        ended = self._followed(job, _Operations(lambda _: None))
+        return ended if ended.result is not None else self._client.job(ended.job_id)
+
     # -- jobs -------------------------------------------------------------------------------------
 
     def _asked(self, operation: Operation, table: str, request: Options) -> Job:
@@ -243,6 +301,20 @@ class _Operations:
         if progress.operation and progress.operation != self._last:
             self._last = progress.operation
             self._on_operation(progress.operation)
+
+
+class _Tables:
+    """Tells of each table as it is looked at."""
+
+    def __init__(self, on_table: Callable[[str, int], None]) -> None:
+        self._on_table = on_table
+        self._told = 0
+
+    def follow(self, progress: JobProgress) -> None:
+        """Tell of those that were not told of before; of some only that they were."""
+        while progress.operation and self._told <= progress.units:
+            self._told += 1
+            self._on_table(progress.operation, progress.planned_units)
 
 
 def as_given(request: Options) -> dict[str, Any]:

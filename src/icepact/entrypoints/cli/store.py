@@ -12,6 +12,7 @@ from icepact.model.errors import BadInput
 
 if TYPE_CHECKING:
     from icepact.entrypoints.cli.session import Session
+    from icepact.model.answers import StoreStatus
     from icepact.record.copying import StoreCopy
     from icepact.record.store import RecordStore
 
@@ -26,20 +27,29 @@ def status(
     store: Annotated[str | None, typer.Argument(help=f"{_ADDRESSES} Default: the configured one.")] = None,
 ) -> None:
     """Show what a record store holds, and whether its settings endanger that."""
+    from icepact.model.answers import StoreStatus
     from icepact.record.copying import sizes_of
     from icepact.record.open import shown_address
 
     session: Session = context.obj
-    opened = session.local("store status", short=True).store if store is None else _opened(store)
+    if store is None and session.server is not None:
+        with session.renderer.working("counting"):
+            _show_status(session, session.client().store_status())
+        return
+    opened = session.here(short=True).store if store is None else _opened(store)
     with session.renderer.working("counting"):
         sizes, concerns = sizes_of(opened), opened.concerns()
     opened.close()
     where = "configured" if store is None else shown_address(_address(store))
+    _show_status(session, StoreStatus(store=where, rows=sizes, concerns=concerns))
+
+
+def _show_status(session: "Session", found: "StoreStatus") -> None:
     if session.renderer.as_json:
-        session.renderer.document({"store": where, "rows": dict(sizes), "concerns": list(concerns)})
+        session.renderer.document(found.to_dict())
         return
-    _show(session, ("", "rows"), [(name, f"{rows:,}") for name, rows in sizes.items()])
-    for concern in concerns:
+    _show(session, ("", "rows"), [(name, f"{rows:,}") for name, rows in found.rows.items()])
+    for concern in found.concerns:
         session.renderer.note(f"warning: {concern}")
 
 

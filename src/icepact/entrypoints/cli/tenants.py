@@ -1,12 +1,7 @@
-"""`icepact tenants`, `icepact keys` and `icepact audit`: who may use the service, and who changed what. They work on
-the record store, with or without a service that runs."""
+"""`icepact tenants`, `icepact keys` and `icepact audit`: who may use the service, and who changed what."""
 
-import getpass
-import os
-import socket
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,14 +9,13 @@ import typer
 
 from icepact.entrypoints.cli.groups import Commands
 from icepact.entrypoints.cli.session import Session
-from icepact.model.errors import BadInput, IcepactError
+from icepact.model.errors import BadInput
 from icepact.model.formatting import format_size
 
 if TYPE_CHECKING:
+    from icepact.entrypoints.cli.offices import Office
+    from icepact.model.costs import Costs
     from icepact.model.tenant import ApiKey, Quota, Tenant
-    from icepact.schedule.audit import Audit
-    from icepact.schedule.quotas import Quotas
-    from icepact.schedule.tenants import Tenants
 
 tenants_app = typer.Typer(cls=Commands, help="Make tenants, and say what there is for them.", rich_markup_mode=None)
 keys_app = typer.Typer(cls=Commands, help="Make keys for the service, and end them.", rich_markup_mode=None)
@@ -40,58 +34,14 @@ BytesPerHour = Annotated[str | None, typer.Option("--bytes-per-hour", help="At m
 MoneyPerHour = Annotated[str | None, typer.Option("--money-per-hour", help="At most so much, like 2.50; or none.")]
 Description = Annotated[str | None, typer.Option("--description", help="For people.")]
 _NONE = "none"
+_LONGEST_COSTS = 366
+"""Days that a service goes back."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Office:
-    """What these commands work with."""
+def _office(session: Session) -> "Office":
+    from icepact.entrypoints.cli.offices import office_of
 
-    session: Session
-    tenants: "Tenants"
-    audit: "Audit"
-    quotas: "Quotas"
-
-    @contextmanager
-    def audited(self, action: str, target: str, tenant: str, **details: Any) -> Iterator[None]:
-        """Write down that something is changed, and what came of it."""
-        result = "done"
-        try:
-            yield
-        except IcepactError as error:
-            result = str(error)
-            raise
-        finally:
-            # what there is no name for is about nobody
-            known = tenant if self.tenants.exists(tenant) or result == "done" else "default"
-            by = f"{_user()} on {socket.gethostname()}"
-            self.audit.record(by, action, target, tenant=known, result=result, details=details)
-
-
-def _office(context: typer.Context) -> _Office:
-    from icepact.entrypoints.serving import build_service
-    from icepact.schedule.audit import Audit
-    from icepact.schedule.quotas import Quotas
-    from icepact.schedule.tenants import Tenants
-
-    session: Session = context.obj
-    session.refuse_server((context.command_path or "").removeprefix("icepact "))
-    service = build_service(session.service_settings)
-    tenants = Tenants(service.store, catalog=service.catalog.name, clock=service.clock)
-    quotas = Quotas(
-        service.store,
-        tenants,
-        service.catalog.recorded_as,
-        currency=service.prices.currency,
-        clock=service.clock,
-    )
-    return _Office(session=session, tenants=tenants, audit=Audit(service.store, clock=service.clock), quotas=quotas)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # there are containers without names of users
-        return f"user {os.getuid()}"
+    return office_of(session)
 
 
 # -- tenants --------------------------------------------------------------------------------------
@@ -111,32 +61,32 @@ def create(
     """Make a tenant."""
     from icepact.model.tenant import NO_QUOTA
 
+    session: Session = context.obj
     quota = _quota(NO_QUOTA, jobs_at_once, bytes_per_hour, money_per_hour)
-    office = _office(context)
-    with office.audited("tenants.create", name, name):
-        made = office.tenants.create(
-            name, tables=tables or (), catalogs=catalogs or (), quota=quota, description=description or ""
-        )
-    _show(office.session, [made], made)
+    made = _office(session).create(
+        name, tables=tables or (), catalogs=catalogs or (), quota=quota, description=description or ""
+    )
+    _show(session, [made], made)
 
 
 @tenants_app.command("list")
 def list_tenants(context: typer.Context) -> None:
     """List tenants."""
-    office = _office(context)
-    found = office.tenants.tenants()
-    _show(office.session, found, {"tenants": [tenant.to_dict() for tenant in found]})
+    session: Session = context.obj
+    found = _office(session).tenants()
+    _show(session, found, {"tenants": [tenant.to_dict() for tenant in found]})
 
 
 @tenants_app.command()
 def show(context: typer.Context, name: Name) -> None:
     """Show a tenant, and what it has used of its quota."""
-    office = _office(context)
-    tenant, use = office.tenants.tenant(name), office.quotas.use(name)
-    _show(office.session, [tenant], {**tenant.to_dict(), "use": use.to_dict()})
-    if not office.session.renderer.as_json:
+    session: Session = context.obj
+    office = _office(session)
+    tenant, use = office.tenant(name), office.use(name)
+    _show(session, [tenant], {**tenant.to_dict(), "use": use.to_dict()})
+    if not session.renderer.as_json:
         said = f"{use.running} jobs run; in the last hour {format_size(use.bytes_in_hour)}, {use.money_in_hour:.6g}"
-        office.session.renderer.message(said)
+        session.renderer.message(said)
 
 
 @tenants_app.command("set")
@@ -155,26 +105,24 @@ def change(
     """Change what is given of a tenant; the rest stays."""
     if (tables and no_tables) or (catalogs and any_catalog):
         raise BadInput("patterns and none of them are given: leave one out")
-    office = _office(context)
-    quota = _quota(office.tenants.tenant(name).quota, jobs_at_once, bytes_per_hour, money_per_hour)
-    with office.audited("tenants.change", name, name):
-        changed = office.tenants.change(
-            name,
-            tables=() if no_tables else tables,
-            catalogs=() if any_catalog else catalogs,
-            quota=quota,
-            description=description,
-        )
-    _show(office.session, [changed], changed)
+    session: Session = context.obj
+    office = _office(session)
+    changed = office.change(
+        name,
+        tables=() if no_tables else tables,
+        catalogs=() if any_catalog else catalogs,
+        quota=_quota(office.tenant(name).quota, jobs_at_once, bytes_per_hour, money_per_hour),
+        description=description,
+    )
+    _show(session, [changed], changed)
 
 
 @tenants_app.command()
 def remove(context: typer.Context, name: Name) -> None:
     """Remove a tenant, and revoke its keys."""
-    office = _office(context)
-    with office.audited("tenants.remove", name, name):
-        office.tenants.remove(name)
-    office.session.renderer.message(f"tenant {name} is removed, and its keys are good for nothing any more")
+    session: Session = context.obj
+    _office(session).remove(name)
+    session.renderer.message(f"tenant {name} is removed, and its keys are good for nothing any more")
 
 
 def _quota(before: "Quota", jobs: str | None, size: str | None, money: str | None) -> "Quota":
@@ -218,7 +166,9 @@ def _show(session: Session, found: Sequence["Tenant"], document: Any) -> None:
 @keys_app.command("create")
 def create_key(
     context: typer.Context,
-    tenant: Annotated[str, typer.Option("--tenant", help="Whose key it is.")] = "default",
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="Whose key it is; default: `default`, or with --server yours.")
+    ] = None,
     role: Annotated[str, typer.Option("--role", help="viewer, operator or admin.")] = "viewer",
     name: Annotated[str, typer.Option("--name", help="What it is used for.")] = "",
     expires: Annotated[
@@ -232,10 +182,9 @@ def create_key(
     if role not in list(Role):
         raise BadInput(f"--role is viewer, operator or admin, not {role!r}")
     life = None if expires is None else _within_reason(expires, parse_duration)
-    office = _office(context)
-    with office.audited("keys.create", tenant, tenant, role=role, name=name):
-        key, secret = office.tenants.new_key(tenant, Role(role), name, life)
-    _show_secret(office.session, key, secret)
+    session: Session = context.obj
+    key, secret = _office(session).new_key(tenant, Role(role), name, life)
+    _show_secret(session, key, secret)
 
 
 @keys_app.command("list")
@@ -246,8 +195,8 @@ def list_keys(
     """List keys, those that are good for nothing any more included."""
     from icepact.entrypoints.cli.columns import Column
 
-    office = _office(context)
-    found = office.tenants.keys(tenant)
+    session: Session = context.obj
+    found = _office(session).keys(tenant)
     columns = [
         Column("key", [key.key_id for key in found], left=True),
         Column("tenant", [key.tenant for key in found], left=True),
@@ -258,17 +207,15 @@ def list_keys(
         Column("good until", [_end(key) for key in found], rank=1, left=True),
     ]
     document = {"keys": [key.to_dict() for key in found]}
-    office.session.renderer.listing(document, columns, empty="no keys yet: icepact keys create makes one")
+    session.renderer.listing(document, columns, empty="no keys yet: icepact keys create makes one")
 
 
 @keys_app.command()
 def revoke(context: typer.Context, key_id: KeyId) -> None:
     """End a key now and for ever."""
-    office = _office(context)
-    key = office.tenants.key(key_id)
-    with office.audited("keys.revoke", key_id, key.tenant):
-        office.tenants.revoke(key_id)
-    office.session.renderer.message(f"key {key_id} of {key.tenant} is good for nothing any more")
+    session: Session = context.obj
+    ended = _office(session).revoke(key_id)
+    session.renderer.message(f"key {key_id} of {ended.tenant} is good for nothing any more")
 
 
 @keys_app.command()
@@ -281,11 +228,9 @@ def rotate(
     from icepact.policy.units import parse_duration
 
     still = _within_reason(overlap, parse_duration)
-    office = _office(context)
-    key = office.tenants.key(key_id)
-    with office.audited("keys.rotate", key_id, key.tenant, overlap=overlap):
-        made, secret = office.tenants.rotate(key_id, still)
-    _show_secret(office.session, made, secret)
+    session: Session = context.obj
+    made, secret = _office(session).rotate(key_id, still)
+    _show_secret(session, made, secret)
 
 
 def _show_secret(session: Session, key: "ApiKey", secret: str) -> None:
@@ -313,8 +258,8 @@ def audit(
 
     if not 1 <= limit <= 10_000:
         raise BadInput("--limit is a number from 1 to 10000")
-    office = _office(context)
-    found = office.audit.entries(tenant, after=after, limit=limit)
+    session: Session = context.obj
+    found = _office(session).audit(tenant, after=after, limit=limit)
     columns = [
         Column("when", [_moment(entry.at) for entry in found], left=True),
         Column("tenant", [entry.tenant for entry in found], left=True),
@@ -325,7 +270,7 @@ def audit(
         Column("request", [_escaped(entry.request_id or "") for entry in found], rank=3, left=True),
     ]
     document = {"entries": [entry.to_dict() for entry in found]}
-    office.session.renderer.listing(document, columns, empty="nothing was changed yet")
+    session.renderer.listing(document, columns, empty="nothing was changed yet")
 
 
 # -- costs ----------------------------------------------------------------------------------------
@@ -334,25 +279,35 @@ def audit(
 def show_costs(session: Session, table: str | None, *, tenant: str | None, days: float, as_csv: bool) -> None:
     """What was spent for one tenant, or for all."""
     from icepact.economics.costs_csv import tenant_costs_csv
-    from icepact.entrypoints.serving import build_service
-    from icepact.iceberg.names import show_name, table_parts
     from icepact.model.tenant import check_tenant_name
-    from icepact.schedule.spent import costs_by_tenant
 
     if not 0 < days <= 36_500:
         raise BadInput("--days is a number above zero")
-    session.refuse_server("costs --tenant")
     if tenant is not None:
         check_tenant_name(tenant)
-    service = build_service(session.service_settings)
-    name = None if table is None else show_name(table_parts(table, service.catalog.name, service.namespace))
-    since = service.clock() - timedelta(days=days)
-    every = costs_by_tenant(service.store, service.catalog.recorded_as, since=since, table=name)
+    every = _costs_here(session, table, days) if session.server is None else _costs_there(session, table, days)
     found = [(owner, entry) for owner, costs in every.items() if tenant in (None, owner) for entry in costs]
     if as_csv:
         typer.echo(tenant_costs_csv(found), nl=False)
     else:
         session.renderer.costs([entry for _, entry in found])
+
+
+def _costs_here(session: Session, table: str | None, days: float) -> Mapping[str, Sequence["Costs"]]:
+    from icepact.entrypoints.serving import build_service
+    from icepact.schedule.spent import costs_by_tenant
+
+    service = build_service(session.service_settings)
+    name = None if table is None else service.jobs.name(table)
+    since = service.clock() - timedelta(days=days)
+    return costs_by_tenant(service.store, service.catalog.recorded_as, since=since, table=name)
+
+
+def _costs_there(session: Session, table: str | None, days: float) -> Mapping[str, Sequence["Costs"]]:
+    if days > _LONGEST_COSTS:
+        raise BadInput(f"--days: a service tells of {_LONGEST_COSTS} days at most")
+    client = session.client()
+    return {each.tenant: each.costs for each in client.tenant_costs(days=days, table=table)}
 
 
 # -- words ----------------------------------------------------------------------------------------

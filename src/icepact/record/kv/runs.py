@@ -176,15 +176,19 @@ class KvRuns(KvBase):
         open_only: bool = False,
         worked_only: bool = False,
         outcomes: bool = True,
+        before: tuple[datetime, str] | None = None,
     ) -> Sequence[RunRecord]:
         """The newest runs first."""
         if open_only:
             span = below("run-open", catalog) if table is None else below("run-open", catalog, table)
             found = list(self._listed(span, outcomes=outcomes))
             found = [record for record in found if record.status.open and not worked_only]
+            found = [record for record in found if before is None or _age(record) < before]
             return sorted(found, key=_age, reverse=True)[:limit]
         index = "worked" if worked_only else "all"
-        span = below(f"run-{index}", catalog) if table is None else below(f"run-{index}-of", catalog, table)
+        last = None if before is None else _newest(*before)
+        names = (f"run-{index}", catalog) if table is None else (f"run-{index}-of", catalog, table)
+        span = below(*names, after=last)
         return list(islice(self._listed(span, outcomes=outcomes, page=min(limit, _PAGE)), limit))
 
     def recent(self, *, catalog: str, since: datetime) -> Sequence[RunRecord]:
@@ -288,10 +292,15 @@ class KvRuns(KvBase):
             self._space.change([theirs, ours], decide)
 
 
+def _newest(started_at: datetime, run_id: str) -> str:
+    """The place of a run in the indexes."""
+    return f"{descending(started_at)} {inverted(run_id)}"
+
+
 def run_index(row: Mapping[str, Any]) -> dict[str, bytes]:
     """The keys under which a run is found."""
     catalog, table, run_id = row["catalog"], row["table_name"], row["run_id"]
-    newest = f"{descending(row['started_at'])} {inverted(run_id)}"
+    newest = _newest(row["started_at"], run_id)
     names = [
         key("run-all", catalog, newest),
         key("run-all-of", catalog, table, newest),

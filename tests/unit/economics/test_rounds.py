@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from icepact.maintain.fleet import _spent
+from icepact.economics.rounds import spent_in
 from icepact.model.effort import Effort
 from icepact.model.fleet import Visit, VisitStatus
 from icepact.model.limits import Resource
@@ -31,6 +31,6 @@ def test_housekeeping_is_taken_off_the_budget() -> None:
             ],
         ),
     )
-    assert _spent(visit, Resource.MONEY) == 0.75
-    assert _spent(visit, Resource.SECONDS) == 1.5 + 2.0
-    assert _spent(visit, Resource.FILES) == group.input_files
+    assert spent_in(visit, Resource.MONEY) == 0.75
+    assert spent_in(visit, Resource.SECONDS) == 1.5 + 2.0
+    assert spent_in(visit, Resource.FILES) == group.input_files
