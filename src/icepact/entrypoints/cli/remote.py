@@ -13,6 +13,7 @@ from icepact.model.costs import Costs
 from icepact.model.documents import from_json
 from icepact.model.errors import BadInput, Cancelled
 from icepact.model.fleet import Fleet, Round, Visit
+from icepact.model.formatting import plural
 from icepact.model.health import Health
 from icepact.model.job import Job, JobProgress, JobStatus, Operation
 from icepact.model.maintenance import MaintenanceOutcome
@@ -248,10 +249,15 @@ class RemoteApplication:
 
         going = RemoteRound(self._client, fleet, follow=self._until_ended, dry_run=dry_run, maintain=maintain)
         visits = []
-        for visit in going.visits(on_table or (lambda _: None)):
-            visits.append(visit)
-            if on_visit is not None:
-                on_visit(visit)
+        try:
+            for visit in going.visits(on_table or (lambda _: None)):
+                visits.append(visit)
+                if on_visit is not None:
+                    on_visit(visit)
+        except KeyboardInterrupt:
+            if going.ahead:
+                self._note(f"{plural(going.ahead, 'more job')} of this round: icepact jobs list --open")
+            raise
         return Round(visits=visits, dry_run=dry_run, warnings=fleet.warnings)
 
     def _until_ended(self, job: Job) -> Job:

@@ -41,6 +41,11 @@ class RemoteRound:
         self._dead: frozenset[str] = frozenset()
         """Tables with runs that died: there is something to do on them, whatever the ranking says."""
 
+    @property
+    def ahead(self) -> int:
+        """Jobs that were submitted, and that nobody has waited for yet."""
+        return sum(isinstance(job, Job) for job in self._jobs.values())
+
     def visits(self, on_table: Callable[[str], None]) -> Iterator[Visit]:
         """Each table once; `on_table` is called before."""
         for entry in self._fleet.failed:
