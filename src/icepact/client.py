@@ -109,7 +109,12 @@ class Client:
     ) -> Job:
         """Submit a compaction; it keeps to the budget, too, besides to what its policies allow. `how` is what every job
         takes: `priority`, `deadline`, `most_failures`, and `idempotency_key`, which is a new one unless given."""
-        body = {"table": table, "strategy": strategy, "options": dict(options or {}), "dry_run": dry_run}
+        body: dict[str, Any] = {
+            "table": table,
+            "strategy": strategy,
+            "options": dict(options or {}),
+            "dry_run": dry_run,
+        }
         body |= {"budget": [limit.to_dict() for limit in budget]} if budget else {}
         return self._submit("/compact", {name: value for name, value in body.items() if value is not None}, how)
 

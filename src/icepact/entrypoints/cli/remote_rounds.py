@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from icepact.client import Client
 from icepact.economics.rounds import applied_visit, in_turn, less, maintained_visit, over_budget, planned_visit
@@ -106,7 +107,7 @@ class RemoteRound:
 
     def _maintained(self, visit: Visit) -> Visit:
         """A visit with the housekeeping that the table's policy names."""
-        how = {"dry_run": self._dry_run, "without": [_COMPACT], "most_failures": 1}
+        how: dict[str, Any] = {"dry_run": self._dry_run, "without": [_COMPACT], "most_failures": 1}
         ended = self._follow(self._client.submit(Operation.MAINTAIN, visit.table, **how))
         if ended.result is None:
             return replace(visit, ended=VisitStatus.FAILED, reason=ended.error or f"job {ended.job_id} failed")
