@@ -101,8 +101,12 @@ class Serve:
                 start_new_session=True,
             )
         self._log = log
-        self.until_alive = self._await_alive(began)
-        """Seconds until it answered for the first time."""
+        try:
+            self.until_alive = self._await_alive(began)
+            """Seconds until it answered for the first time."""
+        except BaseException:  # nobody else knows of the process yet
+            self.end()
+            raise
 
     @property
     def pid(self) -> int:
