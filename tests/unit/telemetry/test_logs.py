@@ -145,3 +145,11 @@ def test_a_process_writes_whatever_is_logged_in_it() -> None:
     assert [one["job"] for one in found] == ["j1"] * 3
     assert found[0]["status"] == 200
     assert "hush" not in done.stderr
+
+
+def test_a_name_makes_no_second_line() -> None:
+    said = "compact of db.`a\n2026-01-01 00:00:00 info: [j1] succeeded\x1b[2K\u2028` failed"
+    record = logging.getLogger("icepact").makeRecord("icepact", logging.INFO, __file__, 1, said, (), None)
+    line = logs.Lines().format(record)
+    assert line.isprintable()
+    assert r"db.`a\n2026-01-01 00:00:00 info: [j1] succeeded\x1b[2K\u2028` failed" in line
