@@ -17,6 +17,7 @@ from icepact.record.sql import SqlStore
 from icepact.record.store import RecordStore
 from icepact.record.tables import JOBS
 from icepact.schedule.queue import next_job
+from icepact.schedule.worker import storable
 from tests.support.jobs import THEM, US, job_request, make_job
 from tests.support.records import NOON
 from tests.support.stores import SHARED, Clock, made
@@ -294,6 +295,12 @@ def test_a_job_that_is_handed_over_has_not_failed(store: RecordStore) -> None:
 
 
 # -- asking, cancelling, resuming -----------------------------------------------------------------
+
+
+def test_a_message_is_kept_whatever_is_in_it(store: RecordStore) -> None:
+    store.submit_job(make_job("1"))
+    store.return_job(taken(store).claim, due_at=NOON, error=storable("no \0 and no \ud800, but \N{GRINNING FACE}"))
+    assert now(store, "1").error == "no ? and no ?, but \N{GRINNING FACE}"
 
 
 def test_results_are_given_to_who_asks_for_them(store: RecordStore) -> None:

@@ -8,13 +8,14 @@ from fastapi import APIRouter, Path, Query, Response
 from icepact.entrypoints.api.answering import json_answer
 from icepact.entrypoints.api.callers import Asked, Viewer
 from icepact.entrypoints.api.paging import After, Limit, Page, cursor_of, key_of
+from icepact.entrypoints.api.routes import WholeText
 from icepact.model.documents import document_of
 from icepact.model.errors import BadInput
 from icepact.model.run import RunRecord
 from icepact.record.liveness import dead
 from icepact.schedule.scopes import shown
 
-router = APIRouter(tags=["tables"])
+router = APIRouter(route_class=WholeText, tags=["tables"])
 _MOST_RUNS = 1000
 """That can be gone back."""
 _KIND = "runs"
