@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from icepact.model.errors import StorageFull, TableNotFound
-from icepact.model.job import JobStatus, Operation
+from icepact.model.job import JobRequest, JobStatus, Operation
 from icepact.record.process import this_process
 from icepact.schedule.answers import known_health
 from icepact.schedule.queue import next_job
@@ -55,6 +55,26 @@ def test_a_compaction_is_asked_for_as_the_issue_says(api: Served, http: httpx.Cl
     assert (job["status"], job["tenant"]) == ("queued", "default")
     assert as_json(http.get(response.headers["location"]), 200) == job
     api.service.jobs.cancel(job["job_id"])
+
+
+def test_a_list_goes_on_where_it_stopped_looking(api: Served, http: httpx.Client) -> None:
+    wanted = api.service.jobs.submit(JobRequest(operation=Operation.HEALTH, table="rare.one"))
+    store, catalog = api.service.store, api.service.catalog.recorded_as
+    taken = store.take_job(catalog, this_process(), seconds=60, choose=lambda _: wanted.job_id)
+    assert taken is not None
+    store.renew_job(taken.claim, seconds=60, run_id="run-of-old")
+    for _ in range(50):
+        api.service.jobs.cancel(api.service.jobs.submit(JobRequest(operation=Operation.HEALTH, table="t.u")).job_id)
+    found: list[str] = []
+    query = {"run_id": "run-of-old", "limit": "1"}
+    while True:
+        page = as_json(http.get("/api/v1/jobs", params=query), 200)
+        found += [job["job_id"] for job in page["items"]]
+        if page["next"] is None:
+            break
+        query["cursor"] = page["next"]
+    assert found == [wanted.job_id]
+    store.end_job(taken.claim, JobStatus.SUCCEEDED)
 
 
 def test_an_answer_can_be_waited_for(api: Served, http: httpx.Client) -> None:

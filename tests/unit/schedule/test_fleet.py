@@ -143,6 +143,16 @@ def test_a_time_beyond_the_calendar_holds_up_no_other_table(tmp_path: Path, name
     assert {job.request.table for job in service.asked(Operation.MAINTAIN)} == {"db.b"}
 
 
+def test_a_schedule_of_another_version_is_listed_among_the_others(folder: Path) -> None:
+    write_metadata(folder, "t", 1, [snapshot(1)], **{"icepact.schedule": "1h"})
+    service = Service(watched(folder), "rules: []")
+    service.scheduler.tick()
+    service.store.put_document(SCHEDULES, key_of("local", "db.later"), {"table": "db.later", "past": 7})
+    shown = {view.table: view.off for view in views(service.store, service.fleet, "local", now=service.clock.now)}
+    assert shown["db.t"] is None
+    assert "cannot be read" in (shown["db.later"] or "")
+
+
 def test_a_table_that_is_not_there_has_no_schedule(folder: Path) -> None:
     service = Service(watched(folder), "rules: [{match: db.*, schedule: '0 * * * *'}]")
     with pytest.raises(TableNotFound, match="no table"):

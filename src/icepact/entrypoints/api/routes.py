@@ -1,4 +1,4 @@
-"""Routes whose bodies are texts that can be written down: JSON can spell halves of characters, which nothing can store."""
+"""Routes whose bodies can be stored: JSON can spell halves of characters, which nothing can write down."""
 
 import json
 from collections.abc import Callable, Coroutine
