@@ -221,7 +221,7 @@ class Client:
         """What the newest runs cost, on a table or on all; or those of so many days, on all."""
         path = "/costs" if table is None else f"{_table(table)}/costs"
         found = self._get(path, limit=limit, days=days if table is None else None)
-        return [_value(Costs, each) for each in _read(list, found)]
+        return [_value(Costs, each) for each in _read(_items, found)]
 
     def committed(self, table: str, snapshot_id: int | None = None) -> None:
         """Tell of a commit, so that what is due after commits is done."""
@@ -442,11 +442,15 @@ def _is_job(document: Any) -> bool:
     return isinstance(document, dict) and "job_id" in document
 
 
-def _page(document: Any) -> tuple[list[Any], str | None]:
-    items, cursor = document["items"], document["next"]
-    if not (isinstance(items, list) and all(isinstance(each, dict) for each in items)):
-        raise TypeError("this is no page")
-    return items, None if cursor is None else str(cursor)
+def _items(document: Any) -> list[dict[str, Any]]:
+    if not (isinstance(document, list) and all(isinstance(each, dict) for each in document)):
+        raise TypeError("this is no list of documents")
+    return document
+
+
+def _page(document: Any) -> tuple[list[dict[str, Any]], str | None]:
+    cursor = document["next"]
+    return _items(document["items"]), None if cursor is None else str(cursor)
 
 
 def _health(found: Any) -> TableHealth:

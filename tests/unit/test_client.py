@@ -309,6 +309,16 @@ def test_what_cannot_be_unpacked_is_an_error_of_ours() -> None:
                 ask()
 
 
+@pytest.mark.parametrize("body", ["{}", "[1]", '{"items": []}'])
+def test_costs_are_a_list(body: str) -> None:
+    with (
+        answering(found(body)) as (url, _),
+        Client(url, retries=0) as client,
+        pytest.raises(IcepactError, match="is it icepact"),
+    ):
+        client.costs()
+
+
 @pytest.mark.parametrize("key", ["schl\u00fcssel", "a\r\nX: y", "\udcff"])
 def test_a_key_that_is_none_is_refused_and_not_repeated(key: str) -> None:
     with pytest.raises(BadInput, match="key of the service") as refused:
