@@ -185,5 +185,5 @@ def test_it_does_not_listen_where_it_must_not(tmp_path: Path) -> None:
 def test_a_lease_that_no_worker_can_keep_is_refused(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text('{"service": {"lease": "1s"}}')
-    with pytest.raises(BadInput, match="service.lease: it must be at least 10"):
+    with pytest.raises(BadInput, match=r"service\.lease: it must be at least 10"):
         build_service({"config": str(config), "warehouse": str(tmp_path)}, {})
