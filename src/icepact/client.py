@@ -51,6 +51,9 @@ _WAIT = 30.0
 """Seconds that one request waits for a job."""
 _STREAM_QUIET = 60.0
 """A stream of events in which nothing is heard for so long is broken."""
+_ADDRESS = "the address of the service is written http://host:8080, without a user or a key in it"
+_ODD = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What reading an answer raises that is not what was asked for."""
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -69,17 +72,20 @@ class Client:
         """`timeout` is how long, in seconds, an answer that waits for nothing may take; `retries` how often a request
         is tried again."""
         httpx = _httpx()
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
-            raise BadInput("the address of the service is written http://host:8080, without a user or a key in it")
+        host = _host(url)
+        if key and not (key.isascii() and key.isprintable()):
+            raise BadInput("the key of the service is none: it has characters that no key has")
         headers = {"User-Agent": "icepact"} | ({"Authorization": f"Bearer {key}"} if key else {})
-        self._http = httpx.Client(
-            base_url=url.rstrip("/"),
-            headers=headers,
-            timeout=timeout,
-            trust_env=parts.hostname not in _LOOPBACK,
-            follow_redirects=False,  # a key is sent to nobody else
-        )
+        try:
+            self._http = httpx.Client(
+                base_url=url.rstrip("/"),
+                headers=headers,
+                timeout=timeout,
+                trust_env=host not in _LOOPBACK,
+                follow_redirects=False,  # a key is sent to nobody else
+            )
+        except (httpx.InvalidURL, UnicodeError):
+            raise BadInput(_ADDRESS) from None
         self._url, self._timeout, self._retries, self._pause = url, timeout, retries, pause
 
     def __enter__(self) -> "Client":
@@ -129,7 +135,7 @@ class Client:
 
     def job(self, job_id: str, *, wait: float = 0.0) -> Job:
         """A job, with its result; once it has ended, or after so many seconds."""
-        return job_of(self._get(f"/jobs/{_part(job_id)}", **_wait(wait)))
+        return _job(self._get(f"/jobs/{_part(job_id)}", **_wait(wait)))
 
     def jobs(
         self,
@@ -141,7 +147,7 @@ class Client:
     ) -> Iterator[Job]:
         """Jobs, newest first, without their results."""
         status = [one.value for one in statuses]
-        yield from map(job_of, self._pages("/jobs", table=table, operation=operation, status=status, run_id=run_id))
+        yield from map(_job, self._pages("/jobs", table=table, operation=operation, status=status, run_id=run_id))
 
     def wait(self, job: Job | str, *, timeout: float | None = None) -> Job:
         """A job once it has ended, or as it is after so many seconds."""
@@ -155,18 +161,23 @@ class Client:
     def progress(self, job: Job | str) -> Iterator[Job]:
         """A job as it is now, then whenever something about it has changed, until it has ended."""
         while True:
+            heard = False
             for found in self._events(_id(job)):
+                heard = True
                 yield found
                 if found.status.ended:
                     return
+            if not heard:
+                raise _not_ours("an empty stream")
+            self._pause(_FIRST_PAUSE)  # the process that answered may be about to end
 
     def cancel(self, job: Job | str) -> Job:
         """Cancel a job that waits, or ask its worker to stop."""
-        return job_of(self._send("POST", f"/jobs/{_part(_id(job))}/cancel").json())
+        return _job(_document(self._send("POST", f"/jobs/{_part(_id(job))}/cancel")))
 
     def resume(self, job: Job | str) -> Job:
         """Put a job that failed or was cancelled back into the queue."""
-        return job_of(self._send("POST", f"/jobs/{_part(_id(job))}/resume").json())
+        return _job(_document(self._send("POST", f"/jobs/{_part(_id(job))}/resume")))
 
     def result(self, job: Job) -> Job:
         """The same job once it has succeeded; raises what it failed with."""
@@ -210,13 +221,7 @@ class Client:
     def health(self, table: str, *, fresh: bool = False) -> TableHealth:
         """How a table is doing, as a worker found it last; a worker looks if nobody has yet."""
         found = self._answer(f"{_table(table)}/health", Operation.HEALTH, fresh=fresh)
-        document = found.get("health", found)
-        return TableHealth(
-            table=found["table"],
-            checked_at=datetime.fromisoformat(found["checked_at"]),
-            age_seconds=found["age_seconds"],
-            health=health_of(document),
-        )
+        return _read(_health, found)
 
     def policy(self, table: str) -> TablePolicies:
         """What holds for a table, and where each value came from."""
@@ -232,20 +237,21 @@ class Client:
 
     def history(self, table: str) -> Iterator[RunRecord]:
         """Runs on a table, newest first."""
-        yield from map(run_of, self._pages(f"{_table(table)}/history"))
+        yield from map(_run, self._pages(f"{_table(table)}/history"))
 
     def runs(self, table: str | None = None, *, open_only: bool = False) -> Iterator[tuple[RunRecord, str | None]]:
         """Runs, newest first, each with why nobody works on it any more; `None` if somebody may, or if it has ended."""
         for found in self._pages("/runs", table=table, open_only=open_only):
-            yield run_of(found), found.get("dead")
+            run = _run(found)
+            yield run, found.get("dead")
 
     def run(self, run_id: str) -> RunRecord:
         """One run."""
-        return run_of(self._get(f"/runs/{_part(run_id)}"))
+        return _run(self._get(f"/runs/{_part(run_id)}"))
 
     def cancel_run(self, run_id: str) -> StopAsked:
         """Ask whoever works on a run to stop; if it is that of a job, the job is cancelled."""
-        return _value(StopAsked, self._send("POST", f"/runs/{_part(run_id)}/cancel", again=False).json())
+        return _value(StopAsked, _document(self._send("POST", f"/runs/{_part(run_id)}/cancel", again=False)))
 
     def resume_run(self, run_id: str, **how: Any) -> Job:
         """Submit the carrying on with a run whose process died. `how` is `idempotency_key` and `most_failures`."""
@@ -255,7 +261,7 @@ class Client:
         """What the newest runs cost, on a table or on all; or those of so many days, on all."""
         path = "/costs" if table is None else f"{_table(table)}/costs"
         found = self._get(path, limit=limit, days=days if table is None else None)
-        return [_value(Costs, each) for each in found]
+        return [_value(Costs, each) for each in _read(_items, found)]
 
     def tenant_costs(self, *, days: float = 30.0, table: str | None = None) -> Sequence[TenantCosts]:
         """What the runs of so many days cost, by tenant; on one table, or on all."""
@@ -294,15 +300,15 @@ class Client:
     def put_policies(self, text: str, *, version: int | None = None) -> PolicyDocument:
         """Put the text of a policy file in force; Conflict if others than those of `version` are by now."""
         headers = {} if version is None else {"If-Match": f'"{version}"'}
-        return _value(PolicyDocument, self._send("PUT", "/policies", {"text": text}, headers=headers).json())
+        return _value(PolicyDocument, _document(self._send("PUT", "/policies", {"text": text}, headers=headers)))
 
     def check_policies(self, text: str) -> PolicyDocument:
         """Whether a text is a policy file, and what it says."""
-        return _value(PolicyDocument, self._send("POST", "/policies/check", {"text": text}, again=True).json())
+        return _value(PolicyDocument, _document(self._send("POST", "/policies/check", {"text": text}, again=True)))
 
     def drop_policies(self) -> PolicyDocument:
         """Go back to the policies of the configuration."""
-        return _value(PolicyDocument, self._send("DELETE", "/policies", again=False).json())
+        return _value(PolicyDocument, _document(self._send("DELETE", "/policies", again=False)))
 
     def tenants(self) -> Iterator[Tenant]:
         """Tenants, as far as they exist for this key."""
@@ -310,7 +316,7 @@ class Client:
 
     def new_tenant(self, name: str, *, tables: Sequence[str] = (), **more: Any) -> Tenant:
         """Make a tenant; `more` is `catalogs`, `quota` and `description`."""
-        return _value(Tenant, self._send("POST", "/tenants", {"name": name, "tables": list(tables), **more}).json())
+        return _value(Tenant, _document(self._send("POST", "/tenants", {"name": name, "tables": list(tables), **more})))
 
     def tenant(self, name: str) -> Tenant:
         """One tenant."""
@@ -323,7 +329,7 @@ class Client:
     def change_tenant(self, name: str, **changes: Any) -> Tenant:
         """Change what is given of a tenant: `tables`, `catalogs`, `quota`, `description`. With `version`, Conflict if
         it is of another one by now."""
-        return _value(Tenant, self._send("PATCH", f"/tenants/{_part(name)}", changes).json())
+        return _value(Tenant, _document(self._send("PATCH", f"/tenants/{_part(name)}", changes)))
 
     def remove_tenant(self, name: str) -> None:
         """Remove a tenant, and revoke its keys."""
@@ -343,16 +349,16 @@ class Client:
         """Make a key, of the tenant that asks unless another one is given; its secret is shown once."""
         body: dict[str, Any] = {"role": role.value, "name": name, **({"tenant": tenant} if tenant else {})}
         body |= {"expires_at": expires_at.isoformat()} if expires_at else {}
-        return _value(NewKey, self._send("POST", "/keys", body).json())
+        return _value(NewKey, _document(self._send("POST", "/keys", body)))
 
     def rotate_key(self, key_id: str, *, overlap: timedelta = timedelta()) -> NewKey:
         """Make a key in the place of another one, which is good for the time of the overlap still."""
         body = {"overlap_seconds": overlap.total_seconds()}
-        return _value(NewKey, self._send("POST", f"/keys/{_part(key_id)}/rotate", body).json())
+        return _value(NewKey, _document(self._send("POST", f"/keys/{_part(key_id)}/rotate", body)))
 
     def revoke_key(self, key_id: str) -> ApiKey:
         """End a key now and for ever."""
-        return _value(ApiKey, self._send("DELETE", f"/keys/{_part(key_id)}").json())
+        return _value(ApiKey, _document(self._send("DELETE", f"/keys/{_part(key_id)}")))
 
     def audit(self, tenant: str | None = None, *, after: str = "") -> Iterator[AuditEntry]:
         """Who changed what, newest first; only older entries than the one whose id is `after`."""
@@ -365,19 +371,19 @@ class Client:
         if isinstance(more.get("deadline"), datetime):
             more["deadline"] = more["deadline"].isoformat()
         headers = {"Idempotency-Key": how.get("idempotency_key") or secrets.token_hex(16)}
-        return job_of(self._send("POST", path, {**body, **more}, headers=headers, again=True).json())
+        return _job(_document(self._send("POST", path, {**body, **more}, headers=headers, again=True)))
 
     def _submit_again(self, path: str, how: Mapping[str, Any], text: str | None = None) -> Job:
         """A job that carries on with what there is; how it is treated stands in the address."""
         headers = {"Idempotency-Key": how.get("idempotency_key") or secrets.token_hex(16)}
         query = {name: value for name, value in how.items() if name != "idempotency_key"}
-        return job_of(self._send("POST", path, text=text, query=query, headers=headers, again=True).json())
+        return _job(_document(self._send("POST", path, text=text, query=query, headers=headers, again=True)))
 
     def _answer(self, path: str, operation: Operation, **query: Any) -> Any:
         """What a worker is asked for: if it takes longer than one request waits, the job is waited for."""
         found = self._get(path, **query)
-        while "job_id" in found:
-            self.result(job_of(found))
+        while _is_job(found):
+            self.result(_job(found))
             found = self._get(path) if operation is Operation.HEALTH else self._of_result(found["job_id"])
         return found
 
@@ -389,18 +395,18 @@ class Client:
         cursor: str | None = None
         while True:
             found = self._get(path, cursor=cursor, **query)
-            while "job_id" in found:
-                self.result(job_of(found))
+            while _is_job(found):
+                self.result(_job(found))
                 query.pop("fresh", None)
                 found = self._get(path, **query)
-            yield from found["items"]
-            cursor = found["next"]
+            items, cursor = _read(_page, found)
+            yield from items
             if cursor is None:
                 return
 
     def _get(self, path: str, **query: Any) -> Any:
         known = {name: value for name, value in query.items() if value not in (None, [], False)}
-        return self._send("GET", path, query=known).json()
+        return _document(self._send("GET", path, query=known))
 
     def _send(
         self,
@@ -414,7 +420,7 @@ class Client:
         again: bool | None = None,
     ) -> "httpx.Response":
         """One request, tried again if that can help and cannot hurt."""
-        transport_error, connect_error = _httpx().TransportError, _httpx().ConnectError
+        httpx = _httpx()
         may_repeat = method in ("GET", "PUT", "DELETE") if again is None else again
         content = text if body is None else json.dumps(body)
         sent = {**(headers or {}), **({"Content-Type": "application/json"} if content is not None else {})}
@@ -426,12 +432,14 @@ class Client:
                 response = self._http.request(
                     method, _PREFIX + path, params=query, content=content, headers=sent, timeout=timeout
                 )
-            except transport_error as error:
-                unheard = may_repeat or isinstance(error, connect_error)
+            except httpx.TransportError as error:
+                unheard = may_repeat or isinstance(error, httpx.ConnectError)
                 if last or not unheard:
                     raise _unreachable(self._url, error) from None
                 self._pause(_pause(attempt, None))
                 continue
+            except (httpx.DecodingError, httpx.InvalidURL, UnicodeError):
+                raise _not_ours("what cannot be read") from None
             if response.status_code not in _AGAIN or not may_repeat or last:
                 return _checked(response)
             self._pause(_pause(attempt, response.headers.get("Retry-After")))
@@ -450,8 +458,10 @@ class Client:
                         _checked(response)
                     for line in response.iter_lines():
                         if line.startswith("data: "):
-                            yield job_of(json.loads(line.removeprefix("data: ")))
+                            yield _job(_read(json.loads, line.removeprefix("data: ")))
                 return
+            except (httpx.DecodingError, UnicodeError):
+                raise _not_ours("what cannot be read") from None
             except (httpx.TransportError, errors.TemporaryError) as error:
                 if attempt == self._retries:
                     raise _unreachable(self._url, error) from None
@@ -469,8 +479,69 @@ def _httpx() -> Any:
     return httpx
 
 
+def _host(url: str) -> str:
+    """The host of an address; BadInput if it is none."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and "@" not in parts.netloc and url.isprintable() and " " not in url
+        host = parts.hostname if good and parts.port != 0 else None
+    except ValueError:
+        host = None
+    if not host:
+        raise BadInput(_ADDRESS)
+    return host
+
+
+def _not_ours(what: str) -> IcepactError:
+    return IcepactError(f"the service answered {what}, and not in its own words: is it icepact?")
+
+
+def _read(make: Callable[[Any], Value], answer: Any) -> Value:
+    """What is made of an answer, unless it is not what was asked for."""
+    try:
+        return make(answer)
+    except _ODD:
+        raise _not_ours("something else") from None
+
+
+def _document(response: "httpx.Response") -> Any:
+    return _read(json.loads, response.content)
+
+
 def _value(kind: type[Value], document: Any) -> Value:
-    return from_json(kind, json.dumps(document))
+    return _read(lambda found: from_json(kind, json.dumps(found)), document)
+
+
+def _job(document: Any) -> Job:
+    return _read(job_of, document)
+
+
+def _run(document: Any) -> RunRecord:
+    return _read(run_of, document)
+
+
+def _is_job(document: Any) -> bool:
+    return isinstance(document, dict) and "job_id" in document
+
+
+def _items(document: Any) -> list[dict[str, Any]]:
+    if not (isinstance(document, list) and all(isinstance(each, dict) for each in document)):
+        raise TypeError("this is no list of documents")
+    return document
+
+
+def _page(document: Any) -> tuple[list[dict[str, Any]], str | None]:
+    cursor = document["next"]
+    return _items(document["items"]), None if cursor is None else str(cursor)
+
+
+def _health(found: Any) -> TableHealth:
+    return TableHealth(
+        table=found["table"],
+        checked_at=datetime.fromisoformat(found["checked_at"]),
+        age_seconds=found["age_seconds"],
+        health=health_of(found.get("health", found)),
+    )
 
 
 def _id(job: Job | str) -> str:
@@ -491,7 +562,7 @@ def _wait(seconds: float) -> dict[str, str]:
 
 def _pause(attempt: int, retry_after: str | None) -> float:
     """Seconds until a request is tried again: as the service says, else longer each time, and by chance."""
-    if retry_after is not None and retry_after.isdigit():
+    if retry_after is not None and retry_after.isdecimal():
         return min(float(retry_after), _LONGEST_PAUSE) * random.uniform(1.0, 1.25)
     return min(_FIRST_PAUSE * float(2**attempt), _LONGEST_PAUSE) * random.uniform(0.5, 1.0)
 

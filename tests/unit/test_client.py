@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -305,6 +305,77 @@ def test_who_is_not_icepact_is_not_taken_for_it() -> None:
     page = b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\nConnection: close\r\n\r\nnope"
     with answering(page) as (url, _), Client(url) as client, pytest.raises(NotFound, match="is it icepact"):
         client.about()
+
+
+def found(body: str, headers: str = "") -> bytes:
+    """An answer that looks like one."""
+    sent = body.encode()
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(sent)}\r\nConnection: close\r\n{headers}\r\n"
+    return head.encode() + sent
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "<html>",
+        "[]",
+        "null",
+        "5",
+        '"job_id"',
+        "{}",
+        "[" * 100000,
+        '{"items": [null], "next": null}',
+        '{"items": "ab", "next": null}',
+        '{"job_id": 5}',
+    ],
+)
+def test_what_is_not_in_our_words_is_an_error_of_ours(body: str) -> None:
+    asked: list[Callable[[Client], object]] = [
+        lambda client: list(client.tables()),
+        lambda client: list(client.jobs()),
+        lambda client: client.job("1"),
+        lambda client: client.health("db.t"),
+        lambda client: list(client.progress("1")),
+        lambda client: client.about(),
+    ]
+    with answering(*[found(body)] * len(asked)) as (url, _), Client(url, retries=0) as client:
+        for ask in asked:
+            with pytest.raises(IcepactError, match="is it icepact"):
+                ask(client)
+
+
+def test_what_cannot_be_unpacked_is_an_error_of_ours() -> None:
+    packed = found("no gzip", "Content-Encoding: gzip\r\n")
+    with answering(packed, packed) as (url, _), Client(url, retries=0) as client:
+        for ask in (client.about, lambda: list(client.progress("1"))):
+            with pytest.raises(IcepactError, match="is it icepact"):
+                ask()
+
+
+@pytest.mark.parametrize("body", ["{}", "[1]", '{"items": []}'])
+def test_costs_are_a_list(body: str) -> None:
+    with (
+        answering(found(body)) as (url, _),
+        Client(url, retries=0) as client,
+        pytest.raises(IcepactError, match="is it icepact"),
+    ):
+        client.costs()
+
+
+@pytest.mark.parametrize("key", ["schl\u00fcssel", "a\r\nX: y", "\udcff"])
+def test_a_key_that_is_none_is_refused_and_not_repeated(key: str) -> None:
+    with pytest.raises(BadInput, match="key of the service") as refused:
+        Client("http://localhost:8080", key)
+    assert key not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://host:99999", "http://host:port", "http://[::1", "http://[zz]", "http://a b", "http://a\0b"]
+)
+def test_an_address_that_cannot_be_one_is_refused(url: str) -> None:
+    with pytest.raises(BadInput, match="is written"):
+        Client(url)
 
 
 @pytest.mark.parametrize("url", ["localhost:8080", "ftp://host", "http://", "http://user:secret@host"])

@@ -4,7 +4,7 @@ import re
 
 from icepact.model.errors import BadInput
 
-_PART = re.compile(r"`((?:[^`]|``)+)`|([^`.\s]+)")
+_PART = re.compile(r"`((?:[^`\0]|``)+)`|([^`.\s\0]+)")
 _NAME = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -7,6 +7,7 @@ at a time, which it can answer with "not changed". Other kinds of catalogs are n
 import gzip
 import json
 import logging
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -63,7 +64,8 @@ class Watcher(Protocol):
     """Looks at a catalog."""
 
     def markers(self) -> Mapping[str, str]:
-        """By full name of each table: something that is another one after every commit."""
+        """By full name of each table: something that is another one after every commit; UNKNOWN if it cannot be told
+        now."""
 
     def metadata(self, table: str) -> TableMetadata | None:
         """What the metadata says of a table that `markers` has named; `None` if it cannot be read from here."""
@@ -85,6 +87,12 @@ def watcher_of(catalog: Catalog) -> Watcher | None:
 
 
 # -- catalogs in databases ------------------------------------------------------------------------
+
+
+UNKNOWN = ""
+"""The marker of a table that is there, and of which the catalog cannot tell now."""
+_BROKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, EOFError, zlib.error)
+"""What reading metadata raises that is none."""
 
 
 class _DatabaseWatcher:
@@ -132,7 +140,7 @@ class _DatabaseWatcher:
         document = self._document(table)
         try:
             return None if document is None else _metadata(document)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except _BROKEN:
             return None
 
     def partitions(self, table: str, newest: int) -> Mapping[str, Sequence[datetime]]:
@@ -148,7 +156,7 @@ class _DatabaseWatcher:
         try:
             data = path.read_bytes()
             document = json.loads(gzip.decompress(data) if ".gz." in path.name else data)
-        except (OSError, ValueError):
+        except (OSError, *_BROKEN):
             return None
         return document if isinstance(document, dict) else None
 
@@ -202,13 +210,18 @@ class _RestWatcher:
             raise
         except Exception as error:  # of many kinds, and their messages may quote addresses and tokens
             raise self._unusable(error) from None
+        if {marker for marker in found.values() if marker is not None} == {UNKNOWN}:
+            raise CatalogUnusable(f"the catalog {self._catalog.name} cannot be asked for changes of any table")
         self._tags = {table: tag for table, tag in self._tags.items() if table in found}
-        return {table: marker for table, marker in found.items() if marker}
+        return {table: marker for table, marker in found.items() if marker is not None}
 
     def metadata(self, table: str) -> TableMetadata | None:
         """With all snapshots."""
         document = self._document(table)
-        return None if document is None else _metadata(document["metadata"])
+        try:
+            return None if document is None else _metadata(document["metadata"])
+        except _BROKEN:
+            return None
 
     def partitions(self, table: str, newest: int) -> Mapping[str, Sequence[datetime]]:
         """From the manifests that these commits have added, with what the catalog gives to read them."""
@@ -221,20 +234,27 @@ class _RestWatcher:
         try:
             answer = self._asked(self._parts[table], "all")
             return dict(answer.json()) if answer.status_code == 200 else None
+        except ValueError:  # what it says of this table is no JSON
+            return None
         except Exception as error:
             raise self._unusable(error) from None
 
-    def _marker(self, table: str) -> str:
+    def _marker(self, table: str) -> str | None:
+        """What a table is at; `None` if it was dropped meanwhile. A table of which the catalog cannot tell is there all
+        the same, and keeps nobody from hearing of others."""
         tag, known = self._tags.get(table, ("", ""))
         answer = self._asked(self._parts[table], "refs", tag)
         if answer.status_code == 304:
             return known
         if answer.status_code == 404:
-            return ""  # dropped meanwhile
-        answer.raise_for_status()
-        document = answer.json()
-        metadata = document["metadata"]
-        marker = document.get("metadata-location") or f"{metadata.get('last-updated-ms')}"
+            return None
+        try:
+            answer.raise_for_status()
+            document = answer.json()
+            marker = document.get("metadata-location") or f"{document['metadata'].get('last-updated-ms')}"
+        except (OSError, *_BROKEN) as error:  # requests' own errors are OSErrors
+            _log.info("the catalog cannot tell of %s: %s", table, type(error).__name__)
+            return UNKNOWN
         if answer.headers.get("ETag"):
             self._tags[table] = answer.headers["ETag"], marker
         return str(marker)

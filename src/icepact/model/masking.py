@@ -40,8 +40,10 @@ def _without_secrets(url: re.Match[str]) -> str:
 
 _JDBC = re.compile(r"(jdbc:[\w+.-]+:)([^\s'\"<>]*)", re.I)
 _SOUNDS_SECRET = (
-    r"[\w.-]*(?:password|passwd|pwd|secret|token|credential|(?:access|account|api|private)[._-]?key|signature)[\w.-]*"
+    r"(?<![\w.-])(?=[\w.-]*?"
+    r"(?:password|passwd|pwd|secret|token|credential|(?:access|account|api|private)[._-]?key|signature))[\w.-]++"
 )
+"""A whole word, looked at once: it may be long, and come from whoever names tables."""
 _SECRET_NAME = re.compile(rf"{_SOUNDS_SECRET}|(?:proxy-)?authorization|(?:set-)?cookie", re.I)
 _SECRETS = (
     (

@@ -70,7 +70,9 @@ class ServiceSettings(StrictModel):
         default=30.0, description="How long a job that is under way may take to end once its worker is to stop."
     )
     lease: Seconds = Field(
-        default=60.0, description="A worker that is not heard of for so long is taken for dead, and its job back."
+        default=60.0,
+        ge=10.0,
+        description="A worker that is not heard of for so long is taken for dead, and its job back.",
     )
     memory_limit: OptionalSize = Field(
         default=None,

@@ -56,7 +56,7 @@ class Pattern:
 
 def parse_pattern(text: str) -> Pattern:
     """A pattern, or one line that says how to write one."""
-    regex = ""
+    segments = [""]
     exact = True
     letters = [0]
     position = 0
@@ -70,7 +70,10 @@ def parse_pattern(text: str) -> Pattern:
             letters.append(0)
         else:
             letters[-1] += len((match[1] or "").replace("``", "`")) + len(match[7] or "")
-        regex += _regex(match)
+        if match[2]:
+            segments.append("")
+        else:
+            segments[-1] += _regex(match)
         exact = exact and not (match[2] or match[3] or match[5])
         empty = bool(match[6])
     if empty:
@@ -78,18 +81,24 @@ def parse_pattern(text: str) -> Pattern:
     if exact and len(letters) < 2:
         raise BadInput(f"{text!r} names no namespace: write db.{text}, or *.{text} for every namespace")
     try:
-        compiled = re.compile(regex, re.DOTALL)
+        compiled = re.compile(_between_stars(segments), re.DOTALL)
     except re.error:  # a range from z to a
         raise _refused(text) from None
     return Pattern(text=text, regex=compiled, exact=exact, letters=tuple(letters))
 
 
+def _between_stars(segments: list[str]) -> str:
+    """What stands between stars, as one expression. Each segment is as long in every name, so that the first place for
+    it is as good as any: nothing is tried again, however many stars there are."""
+    first, *middle = segments
+    last = f".*{middle.pop()}" if middle else ""
+    return first + "".join(f"(?>.*?{segment})" for segment in middle) + last
+
+
 def _regex(token: re.Match[str]) -> str:
-    """One token as a regular expression."""
+    """One token but a star as a regular expression."""
     if token[1]:
         return re.escape(token[1].replace("``", "`"))
-    if token[2]:
-        return ".*"
     if token[3]:
         return f"[^{_BETWEEN}]"
     if token[5]:

@@ -53,6 +53,10 @@ class Schedule:
 
     def latest(self, since: datetime, until: datetime, zone: tzinfo, shift: float = 0.0) -> datetime | None:
         """The last moment after `since`, and up to `until`, at which it fires; `None` if there is none."""
+        if self.interval is not None:
+            first = _EPOCH + self.interval * shift
+            last = first + (until - first) // self.interval * self.interval
+            return last if last > since else None
         back = _SHORT
         while since < until:
             at, found = max(since, until - back), None

@@ -17,6 +17,8 @@ from icepact.model.policy import PriorityWeights
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTP]?)(?:I?B|(?<=[KMGTP])I)?\s*", re.IGNORECASE)
 _TIME_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_LONGEST = timedelta(days=36525)
+"""Whatever is counted with lengths of time stays within the calendar."""
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhd])\s*", re.IGNORECASE)
 
 
@@ -41,7 +43,10 @@ def parse_duration(value: str) -> timedelta:
     match = _DURATION.fullmatch(value)
     if match is None:
         raise BadInput(f"{value!r} is not a length of time: write it like 45s, 30m, 2h or 1d")
-    return timedelta(**{_TIME_UNITS[match[2].lower()]: float(match[1])})
+    unit = timedelta(**{_TIME_UNITS[match[2].lower()]: 1})
+    if float(match[1]) > _LONGEST / unit:
+        raise BadInput(f"{value!r} is not a length of time: it is too long, 100 years are the most")
+    return float(match[1]) * unit
 
 
 def _optional_seconds(value: Any) -> Any:
@@ -51,8 +56,6 @@ def _optional_seconds(value: Any) -> Any:
         seconds = (value if isinstance(value, timedelta) else parse_duration(str(value))).total_seconds()
     except BadInput as error:
         raise ValueError(str(error)) from None
-    except OverflowError:
-        raise ValueError(f"{value!r} is not a length of time: it is too long") from None
     if seconds <= 0:
         raise ValueError(f"{value!r} is not a length of time: it must be above zero")
     return seconds

@@ -2,13 +2,14 @@
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from icepact.model.documents import from_json, to_json
-from icepact.model.job import Job, JobProgress, JobRequest, JobStatus
+from icepact.model.errors import StoreUnusable
+from icepact.model.job import Job, JobProgress, JobRequest, JobStatus, Operation
 from icepact.model.outcome import Outcome
 from icepact.model.run import Attempt, CommittedBatch, Lease, Owner, RunRecord
 from icepact.model.status import Status
@@ -143,9 +144,32 @@ def job_columns(job: Job) -> dict[str, Any]:
     }
 
 
+KNOWN_OPERATIONS = frozenset(operation.value for operation in Operation)
+"""A later version may have others: their jobs are left to its workers."""
+COMPACTING = frozenset(operation.value for operation in Operation if operation.may_compact)
+
+
 def job_of(row: Mapping[Any, Any]) -> Job:
-    """A job from its row; without its result if the row has none."""
-    result = row.get("result")
+    """A job from its row; without its result if the row has none. StoreUnusable if a later version has written it."""
+    try:
+        return _job_of(row, row.get("result"))
+    except ValueError:
+        job_id = row["job_id"]
+        raise StoreUnusable(f"job {job_id} cannot be read: a later version of icepact has written it") from None
+
+
+def jobs_of(rows: Iterable[Mapping[Any, Any]]) -> list[Job]:
+    """Jobs from their rows, without those that a later version has written."""
+    found = []
+    for row in rows:
+        try:
+            found.append(job_of(row))
+        except StoreUnusable as error:
+            _log.warning("%s", error)
+    return found
+
+
+def _job_of(row: Mapping[Any, Any], result: Any) -> Job:
     return Job(
         **{name: row[name] for name in SAME_IN_JOBS},
         request=from_json(JobRequest, row["request"]),

@@ -4,7 +4,10 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
+from alembic.util import CommandError
 from sqlalchemy import Connection, text
+
+from icepact.model.errors import StoreUnusable
 
 _LOCK = 0x1CE9AC7
 """PostgreSQL's name for: somebody migrates icepact's tables."""
@@ -23,4 +26,7 @@ def upgrade(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
     config = scripts()
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    try:
+        command.upgrade(config, "head")
+    except CommandError:  # it does not know the migration that the database is at
+        raise StoreUnusable("a later version of icepact has made this record store: use that version") from None

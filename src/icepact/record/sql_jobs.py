@@ -38,7 +38,15 @@ from icepact.model.job import (
 )
 from icepact.model.run import Owner
 from icepact.record.database import Database, insert_if_absent
-from icepact.record.documents import job_columns, job_of, owner_document, owner_of
+from icepact.record.documents import (
+    COMPACTING,
+    KNOWN_OPERATIONS,
+    job_columns,
+    job_of,
+    jobs_of,
+    owner_document,
+    owner_of,
+)
 from icepact.record.tables import JOBS, TURNS, UtcTimestamp
 
 _LEAN_COLUMNS = [column for column in JOBS.c if column.name not in ("plan", "result")]
@@ -207,7 +215,7 @@ class SqlJobs(Database):
         ids = union_all(*(select(_newest(one, limit).subquery().c.job_id) for one in lists))
         columns = [*_LEAN_COLUMNS, JOBS.c.result] if results else _LEAN_COLUMNS
         rows = self._rows(_newest(select(*columns).where(JOBS.c.job_id.in_(ids)), limit))
-        return [job_of(row._mapping) for row in rows]
+        return jobs_of(row._mapping for row in rows)
 
     def queue_sizes(self, catalog: str) -> Sequence[QueueSize]:
         """How many jobs of each tenant wait and run."""
@@ -228,8 +236,8 @@ class SqlJobs(Database):
                 tenant=tenant,
                 queued=sum(row.jobs for row in queued),
                 running=sum(row.jobs for row in running),
-                queued_compactions=sum(row.jobs for row in queued if Operation(row.operation).may_compact),
-                running_compactions=sum(row.jobs for row in running if Operation(row.operation).may_compact),
+                queued_compactions=sum(row.jobs for row in queued if row.operation in COMPACTING),
+                running_compactions=sum(row.jobs for row in running if row.operation in COMPACTING),
                 first_due_at=min((row.first_due_at for row in queued), default=None),
             )
 
@@ -308,7 +316,7 @@ def _queue(connection: Connection, catalog: str, taken: Mapping[str, datetime | 
             *(JOBS.c[name] for name in ("job_id", "tenant", "table_name", "holds_table", "priority", "submitted_at")),
             func.row_number().over(partition_by=(JOBS.c.tenant, JOBS.c.holds_table), order_by=turn).label("rank"),
         )
-        .where(here, JOBS.c.status == _QUEUED, JOBS.c.due_at <= now)
+        .where(here, JOBS.c.status == _QUEUED, JOBS.c.due_at <= now, JOBS.c.operation.in_(sorted(KNOWN_OPERATIONS)))
         .where(or_(not_(JOBS.c.holds_table), JOBS.c.table_name.not_in(sorted(held_tables))))
         .subquery()
     )

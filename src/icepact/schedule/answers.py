@@ -112,7 +112,9 @@ def known_workers(store: DocumentStore, catalog: str) -> Sequence[KnownWorker]:
     """The workers of a catalog that were heard of within a day, also if they have died since."""
     found = [one.body for one in store.documents(WORKER, limit=_MOST_WORKERS) if one.body["catalog"] == catalog]
     moments = ("since", "seen_at")
-    return [KnownWorker(**{**body, **{at: datetime.fromisoformat(body[at]) for at in moments}}) for body in found]
+    fields = KnownWorker.__slots__  # a later version may have more
+    known = [{name: body[name] for name in fields} for body in found]
+    return [KnownWorker(**{**body, **{at: datetime.fromisoformat(body[at]) for at in moments}}) for body in known]
 
 
 def keep_tables(store: DocumentStore, catalog: str, tables: Sequence[str], *, taken_at: datetime) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from icepact.economics.spending import HOUR, hourly_limits, spent_by_table
 from icepact.iceberg.names import parse_levels
-from icepact.iceberg.polling import TableMetadata, Watcher
+from icepact.iceberg.polling import UNKNOWN, TableMetadata, Watcher
 from icepact.maintain.limits import hourly_budgets
 from icepact.model.activity import Activity
 from icepact.model.errors import BadInput, IcepactError, JobNotFound, TableNotFound
@@ -155,7 +155,7 @@ class CatalogFleet:
         began = time.monotonic()
         for schedule in schedules:
             marker = self._markers.get(schedule.table)
-            if marker is None or marker == schedule.marker:
+            if marker is None or marker in (UNKNOWN, schedule.marker):
                 continue
             if time.monotonic() - began > _FIRST_LOOK_SECONDS:
                 break  # the others in the next tick

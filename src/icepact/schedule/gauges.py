@@ -4,14 +4,13 @@ compactions went."""
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from icepact.model.masking import masked
 from icepact.model.outcome import Outcome
 from icepact.model.run import RunRecord
 from icepact.model.status import Status
 from icepact.record.store import RecordStore
-from icepact.schedule.answers import known_healths, known_tables
+from icepact.schedule.answers import KnownHealth, known_healths, known_tables
 from icepact.telemetry.metrics import OTHER, Reading
 
 _TABLES_EVERY = timedelta(seconds=60)
@@ -37,12 +36,15 @@ _PUT_TOGETHER: Mapping[str, Callable[[Sequence[float]], float]] = {
 class _Table:
     """What is known about one table."""
 
+    heard_at: datetime
+    """When the newest of its compactions ended."""
     compacted_at: datetime | None = None
     compared: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Seconds of work that were predicted, and those that it took, by run."""
 
     def heard(self, outcome: Outcome, ended_at: datetime) -> None:
         """A compaction has ended."""
+        self.heard_at = max(self.heard_at, ended_at)
         if outcome.status in _WELL and (self.compacted_at is None or ended_at > self.compacted_at):
             self.compacted_at = ended_at
         if outcome.predicted_seconds.likely and outcome.effort.seconds:
@@ -96,7 +98,10 @@ class StoreGauges:
         """Of each table, or of several together."""
         self._hear_of_runs(now)
         values: dict[str, dict[str, float]] = {}
-        for table, health in self._healths():
+        heard = {table: known.heard_at for table, known in self._known.items()}
+        for table, known_health in self._healths():
+            health = known_health.health
+            heard[table] = max(known_health.taken_at, heard.get(table, known_health.taken_at))
             recommended = float(health.get("mergeable_files", 0) > 0)
             values[table] = {
                 "small_files": float(health["small_files"]),
@@ -110,8 +115,11 @@ class StoreGauges:
             if known.estimate_error is not None:
                 mine["estimate_error_ratio"] = known.estimate_error
         there = known_tables(self._store, self._catalog)
-        if there is not None:
-            values = {table: values[table] for table in values.keys() & set(there[0])}
+        if there is not None:  # what was heard of since they were listed is there, too
+            listed, listed_at = frozenset(there[0]), there[1]
+            for table in [table for table in values if table not in listed and heard[table] <= listed_at]:
+                del values[table]
+                self._known.pop(table, None)
         names = sorted(values)
         for table in names[: self._most]:
             yield from (self._reading(name, table, value) for name, value in values[table].items())
@@ -124,11 +132,11 @@ class StoreGauges:
     def _reading(self, name: str, table: str, value: float) -> Reading:
         return Reading(name=name, labels={"catalog": masked(self._catalog), "table": table}, value=value)
 
-    def _healths(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def _healths(self) -> Iterator[tuple[str, KnownHealth]]:
         after = ""
         while True:
             page = known_healths(self._store, self._catalog, after=after, limit=_PAGE)
-            yield from ((table, known.health) for table, known in page.items())
+            yield from page.items()
             if len(page) < _PAGE:
                 return
             after = list(page)[-1]
@@ -137,8 +145,8 @@ class StoreGauges:
         """Go on from where we were."""
         for record in self._runs():
             if record.outcome is not None and record.outcome.operation == "compact":
-                known = self._known.setdefault(record.table, _Table())
-                known.heard(record.outcome, record.finished_at or record.started_at)
+                ended_at = record.finished_at or record.started_at
+                self._known.setdefault(record.table, _Table(heard_at=ended_at)).heard(record.outcome, ended_at)
         self._heard_until = now
 
     def _runs(self) -> Sequence[RunRecord]:

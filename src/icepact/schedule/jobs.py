@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from icepact.model.errors import BadInput, JobNotFound
 from icepact.model.job import (
@@ -179,5 +179,9 @@ def _check_deadline(deadline: datetime | None, now: datetime, *, asked_before: b
         return
     if deadline.tzinfo is None:
         raise BadInput("deadline: it must carry its time zone")
+    try:
+        deadline.astimezone(UTC)
+    except OverflowError:
+        raise BadInput(f"deadline: {deadline.isoformat()} is beyond the calendar") from None
     if deadline <= now and not asked_before:  # asked again by its name, the job is answered as it was
         raise BadInput(f"deadline: {deadline.isoformat()} has passed")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from icepact.model.errors import BadInput
+from icepact.model.errors import BadInput, StoreUnusable
 from icepact.model.schedule import Chosen, ChosenTime, Due, ScheduleView
 from icepact.policy.windows import open_spans
 from icepact.record.store import RecordStore
@@ -37,7 +37,13 @@ def views(
     last = key_of(catalog, after) if after else ""
     while page := store.documents(SCHEDULES, prefix=prefix, after=last, limit=_PAGE):
         for stored in page:
-            yield _view(fleet, value_of(TableSchedule, stored), now, deep=False)
+            try:
+                schedule = value_of(TableSchedule, stored)
+            except StoreUnusable as error:  # of another version
+                unread = TableSchedule(table=stored.key.removeprefix(prefix), past=Past(since=now))
+                yield replace(_view(fleet, unread, now, deep=False), off=str(error), next=None, at=None)
+                continue
+            yield _view(fleet, schedule, now, deep=False)
         last = page[-1].key
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from icepact.model.document import StoredDocument
 from icepact.model.errors import BadInput, Conflict, IcepactError, JobNotFound, StoreUnusable
 from icepact.model.job import DEFAULT_TENANT, Job, JobRequest, JobStatus
 from icepact.model.schedule import Chosen, Due, Fired
@@ -25,6 +26,7 @@ from icepact.schedule.state import (
     COMMITS,
     SCHEDULES,
     TableSchedule,
+    Value,
     body_of,
     key_of,
     value_of,
@@ -36,6 +38,7 @@ TICK = 2.0
 """Seconds between two ticks."""
 _JOB_AGAIN = timedelta(seconds=5)
 _BUDGET_AGAIN = timedelta(minutes=1)
+_FAILED_AGAIN = timedelta(minutes=5)
 _NEVER = timedelta(days=1)
 """A table of which nothing is known to come is looked at again after so long."""
 _TIDY, _NOTES = timedelta(hours=1), timedelta(days=7)
@@ -121,6 +124,8 @@ class Scheduler:
         self._entries: dict[str, _Entry] | None = None
         self._policies: object = None
         """That the timings of the entries follow from."""
+        self._unreadable: set[tuple[str, str]] = set()
+        """Documents, by kind and key, that another version has written: their tables are left alone."""
         self._ticked_at: datetime | None = None
         self._tidied_at: datetime | None = None
 
@@ -165,6 +170,11 @@ class Scheduler:
                 submitted += self._advance(entry, now)
             except Conflict:  # somebody else has changed it: as it is now, it is looked at in the next tick
                 self._reload(entry, now)
+            except StoreUnusable:
+                raise
+            except Exception:  # whatever is wrong with one table, the others do not wait for it
+                _log.exception("schedules: that of %s failed", entry.schedule.table)
+                entry.wake_at = now + _FAILED_AGAIN
         return submitted
 
     def _goes_on(self) -> bool:
@@ -185,7 +195,7 @@ class Scheduler:
             self._store.remove_document(COMMITS, key_of(self._catalog, table))
             del entries[table]
         for table in tables:
-            if table not in entries:
+            if table not in entries and (SCHEDULES, key_of(self._catalog, table)) not in self._unreadable:
                 schedule = TableSchedule(table=table, past=Past(since=now))
                 entries[table] = self._timed(_Entry(schedule=schedule, version=0, wake_at=now))
         return entries
@@ -193,30 +203,48 @@ class Scheduler:
     def _loaded(self, now: datetime) -> dict[str, _Entry]:
         prefix, after = key_of(self._catalog, ""), ""
         found: dict[str, _Entry] = {}
+        self._unreadable = set()
         while page := self._store.documents(SCHEDULES, prefix=prefix, after=after, limit=_PAGE):
             for document in page:
-                schedule = value_of(TableSchedule, document)
+                schedule = self._read(TableSchedule, document)
+                if schedule is None:
+                    continue
                 entry = _Entry(schedule=schedule, version=document.version, wake_at=now)
                 found[schedule.table] = self._timed(entry)
             after = page[-1].key
         return found
+
+    def _read(self, kind: type[Value], document: StoredDocument) -> Value | None:
+        """The value of a document; `None` if it cannot be read, which is said once."""
+        try:
+            return value_of(kind, document)
+        except StoreUnusable as error:
+            if (document.kind, document.key) not in self._unreadable:
+                _log.warning("schedules: %s", error)
+            self._unreadable.add((document.kind, document.key))
+            return None
 
     def _timed(self, entry: _Entry) -> _Entry:
         try:
             entry.timing, entry.refused = self._fleet.timing(entry.schedule), ""
         except StoreUnusable:
             raise
-        except BadInput as error:
+        except Exception as error:  # the others shall not go without theirs for it
             entry.timing, entry.refused = Timing(), str(error)
-            _log.warning("the schedule of %s: %s", entry.schedule.table, error)
+            _log.warning(
+                "the schedule of %s: %s", entry.schedule.table, error, exc_info=not isinstance(error, BadInput)
+            )
         return entry
 
     def _reload(self, entry: _Entry, now: datetime) -> None:
         document = self._store.document(SCHEDULES, key_of(self._catalog, entry.schedule.table))
-        if document is not None:
-            entry.schedule, entry.version = value_of(TableSchedule, document), document.version
-        else:
+        schedule = None if document is None else self._read(TableSchedule, document)
+        if document is None:
             entry.version = 0
+        elif schedule is not None:
+            entry.schedule, entry.version = schedule, document.version
+        elif self._entries is not None:
+            self._entries.pop(entry.schedule.table, None)
         entry.wake_at = now
 
     def _save(self, entry: _Entry, schedule: TableSchedule) -> None:
@@ -232,8 +260,8 @@ class Scheduler:
         prefix, after = key_of(self._catalog, ""), ""
         while page := self._store.documents(COMMITS, prefix=prefix, after=after, limit=_PAGE):
             for document in page:
-                note, entry = value_of(CommitNote, document), entries.get(document.key.removeprefix(prefix))
-                if entry is None or not self._goes_on():
+                note, entry = self._read(CommitNote, document), entries.get(document.key.removeprefix(prefix))
+                if note is None or entry is None or not self._goes_on():
                     continue  # nobody knows such a table yet, or never will: notes are small, and go after a while
                 try:
                     if entry.timing.wanted or entry.version:

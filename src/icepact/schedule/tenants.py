@@ -32,6 +32,7 @@ _MOST_KEPT = 10_000
 _BETWEEN_USES = timedelta(minutes=1)
 """How often the last use of a key is written, at most."""
 _LONGEST_OVERLAP = timedelta(days=365)
+_LONGEST_LIFE = timedelta(days=36525)
 _TRIES = 20
 """A document that others change all the time is given up after so many."""
 _QUOTAS = "quotas"
@@ -222,7 +223,7 @@ class Tenants:
             raise Conflict(f"key {key_id} is good for nothing any more: make a new one")
         if old.replaced_by is not None:
             raise Conflict(f"key {key_id} was rotated to {old.replaced_by} before: rotate that")
-        life = old.expires_at - old.created_at if old.expires_at else None
+        life = min(old.expires_at - old.created_at, _LONGEST_LIFE) if old.expires_at else None
         new = replace(old, key_id=secrets.token_hex(6), created_at=now, expires_at=now + life if life else None)
         made, secret = self._put_new(replace(new, last_used_at=None), found.tenant_id)
         until = now + overlap

@@ -78,6 +78,11 @@ _OF_THE_REQUEST = frozenset(kind.__name__ for kind in (BadInput, Cancelled, Conf
 _log = logging.getLogger("icepact")
 
 
+def storable(text: str | None) -> str | None:
+    """A text as every store takes it: PostgreSQL has no place for a null character, and none for half a character."""
+    return None if text is None else text.encode("utf-8", "replace").decode().replace("\0", "?")
+
+
 class Ended(StrEnum):
     """Why a worker has ended."""
 
@@ -398,7 +403,7 @@ class Worker:
             self._store.return_job(
                 job.claim,
                 due_at=end.due_at or self._store.now(),
-                error=end.error,
+                error=storable(end.error),
                 error_type=end.error_type,
                 failed=end.failed,
                 begin_anew=end.begin_anew,
@@ -412,7 +417,7 @@ class Worker:
             job.claim,
             end.status,
             result=None if answer is None else answer.result,
-            error=end.error,
+            error=storable(end.error),
             error_type=end.error_type,
             failed=end.failed,
         )

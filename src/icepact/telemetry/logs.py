@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import sys
 import traceback
 from datetime import UTC, datetime
@@ -13,6 +14,8 @@ from icepact.telemetry.trace import parsed, traceparent
 
 _STANDARD = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"})
 _OURS = "_icepact"
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""What begins another line, or moves the cursor of a terminal: names of tables may have it."""
 
 
 def setup(*, json: bool, level: int | None = None) -> None:
@@ -74,7 +77,8 @@ class Lines(logging.Formatter):
         """The line, and those of an error."""
         at = datetime.fromtimestamp(record.created, UTC)
         job = ids().get("job")
-        text = f"{at:%Y-%m-%d %H:%M:%S} {record.levelname.lower()}: {f'[{job}] ' if job else ''}{_message(record)}"
+        said = _CONTROLS.sub(lambda found: repr(found[0])[1:-1], _message(record))
+        text = f"{at:%Y-%m-%d %H:%M:%S} {record.levelname.lower()}: {f'[{job}] ' if job else ''}{said}"
         if record.exc_info and record.exc_info[0] is not None:
             text += "\n" + "".join(traceback.format_exception(*record.exc_info)).rstrip()
         return masked(text)

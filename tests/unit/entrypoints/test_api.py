@@ -59,6 +59,26 @@ def test_a_compaction_is_asked_for_as_the_issue_says(api: Served, http: httpx.Cl
     api.service.jobs.cancel(job["job_id"])
 
 
+def test_a_list_goes_on_where_it_stopped_looking(api: Served, http: httpx.Client) -> None:
+    wanted = api.service.jobs.submit(JobRequest(operation=Operation.HEALTH, table="rare.one"))
+    store, catalog = api.service.store, api.service.catalog.recorded_as
+    taken = store.take_job(catalog, this_process(), seconds=60, choose=lambda _: wanted.job_id)
+    assert taken is not None
+    store.renew_job(taken.claim, seconds=60, run_id="run-of-old")
+    for _ in range(50):
+        api.service.jobs.cancel(api.service.jobs.submit(JobRequest(operation=Operation.HEALTH, table="t.u")).job_id)
+    found: list[str] = []
+    query = {"run_id": "run-of-old", "limit": "1"}
+    while True:
+        page = as_json(http.get("/api/v1/jobs", params=query), 200)
+        found += [job["job_id"] for job in page["items"]]
+        if page["next"] is None:
+            break
+        query["cursor"] = page["next"]
+    assert found == [wanted.job_id]
+    store.end_job(taken.claim, JobStatus.SUCCEEDED)
+
+
 def test_an_answer_can_be_waited_for(api: Served, http: httpx.Client) -> None:
     with api.working({Operation.COMPACT: lambda _: {"status": "committed"}}):
         began = time.monotonic()

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from icepact.entrypoints.api.paging import cursor_of
 from icepact.model.errors import StoreUnusable
 from icepact.model.tenant import Role
 from tests.support.api import ROOMY, Served, as_json, served
@@ -108,6 +109,49 @@ def test_a_wrong_query_is_named(http: httpx.Client, path: str, at: str) -> None:
 def test_what_is_no_json_is_refused(http: httpx.Client, content: str) -> None:
     response = http.post("/api/v1/compact", content=content, headers={"Content-Type": "application/json"})
     assert problem(response, response.status_code)["status"] in (400, 413, 422)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/compact", r'{"table": "db.t", "options": {"\ud800": 1}}'),
+        ("/compact", r'{"\uDFFF": 1}'),
+        ("/tables/db.t/orphans", r'{"exclude": ["\ud800"]}'),
+        ("/tables/db.t/statistics", r'{"columns": ["\ud800"]}'),
+        ("/reports", r'{"report-type": "commit-report", "table-name": "db.`\ud800`"}'),
+    ],
+)
+def test_halves_of_characters_are_refused(http: httpx.Client, path: str, body: str) -> None:
+    said = problem(http.post(f"/api/v1{path}", content=body, headers={"Content-Type": "application/json"}), 400)
+    assert "halves of characters" in said["detail"]
+
+
+def test_whole_characters_may_be_spelt_in_halves(http: httpx.Client) -> None:
+    body = r'{"table": "db.`\ud83d\ude00`"}'
+    taken = as_json(http.post("/api/v1/compact", content=body, headers={"Content-Type": "application/json"}), 202)
+    assert taken["request"]["table"] == "db.`\N{GRINNING FACE}`"
+
+
+@pytest.mark.parametrize("kind", ["jobs", "runs", "tables", "fleet", "schedules", "audit", "keys", "tenants"])
+@pytest.mark.parametrize("key", ["\ud800", "a\0b"])
+def test_cursors_have_no_halves_of_characters_and_no_nulls(http: httpx.Client, kind: str, key: str) -> None:
+    problem(http.get(f"/api/v1/{kind}", params={"cursor": cursor_of(kind, key)}), 422)
+
+
+@pytest.mark.parametrize("path", ["jobs/%00", "tables/db.%60a%00%60/health", "runs?table=db.%60a%00%60"])
+def test_no_address_has_a_null_character(http: httpx.Client, path: str) -> None:
+    problem(http.get(f"/api/v1/{path}"), 400)
+
+
+def test_no_table_has_a_null_character(http: httpx.Client) -> None:
+    said = problem(http.post("/api/v1/compact", json={"table": "db.`a\0b`"}), 422)
+    assert "is not a table name" in said["detail"]
+
+
+@pytest.mark.parametrize("deadline", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00"])
+def test_a_deadline_beyond_the_calendar_is_refused(http: httpx.Client, deadline: str) -> None:
+    said = problem(http.post("/api/v1/compact", json={"table": "db.t", "deadline": deadline}), 422)
+    assert said["detail"].startswith("deadline: ")
 
 
 def test_what_is_not_there_is_not_found(http: httpx.Client) -> None:

@@ -81,6 +81,8 @@ def test_help_has_groups_values_and_the_rule_for_asking(capsys: pytest.CaptureFi
         (["forgive", "db.t"], "No such command 'forgive': it is icepact unblock now."),
         (["policy", "run"], "No such command 'run'."),
         (["plan", "db.t", "--colour", "red"], "No such option: --colour"),
+        (["runs", "--limit", "0"], "--limit must be at least 1"),
+        (["serve", "--port", "99999"], "--port: Input should be less than or equal to 65535"),
     ],
 )
 def test_a_slip_is_told_with_what_was_meant(words: list[str], guess: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -168,3 +168,8 @@ def test_a_clean_up_lists_what_it_did(shown: Shown) -> None:
     ]
     assert (entry.in_vain, idle.in_vain, replace(idle, left_alone=True).in_vain) == (False, True, False)
     assert shown(lambda renderer: renderer.cleanup([], deleted=True)) == "nothing was left behind\n"
+
+
+def test_an_error_does_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    Renderer(as_json=False).error("a\nb \x1b[31mred\x00\u202e", 2)
+    assert capsys.readouterr().err == "icepact: a b ?[31mred??\n"

@@ -180,3 +180,10 @@ def test_it_does_not_listen_where_it_must_not(tmp_path: Path) -> None:
         _, error = process.communicate(timeout=30)
         assert process.returncode == 2
     assert error.startswith("refused: host: 0.0.0.0 can be reached from elsewhere")
+
+
+def test_a_lease_that_no_worker_can_keep_is_refused(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text('{"service": {"lease": "1s"}}')
+    with pytest.raises(BadInput, match=r"service\.lease: it must be at least 10"):
+        build_service({"config": str(config), "warehouse": str(tmp_path)}, {})

@@ -1,14 +1,16 @@
 """Catalogs are asked for changes without Java, and all tables of a database with one query."""
 
+import gzip
 import json
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import requests
 
 from icepact.iceberg.catalogs import embedded
-from icepact.iceberg.polling import watcher_of
+from icepact.iceberg.polling import UNKNOWN, _RestWatcher, watcher_of
 from icepact.model.errors import CatalogUnusable
 from icepact.policy.config import Catalog
 from tests.support.listed import listed, snapshot
@@ -60,7 +62,10 @@ def test_metadata_tells_what_writers_did_and_what_a_table_wants(tmp_path: Path) 
     assert found.properties == {"icepact.schedule": "6h"}
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"snapshots": 7}', '{"snapshots": [{}]}'])
+ENDLESS = '{"snapshots": [{"snapshot-id": 1, "timestamp-ms": 1' + "0" * 30 + "}]}"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, '{"snapshots": 7}', '{"snapshots": [{}]}', ENDLESS])
 def test_metadata_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "1.json").write_text(text)
     watcher = watcher_of(listed(tmp_path, [("db", "t", f"file:{tmp_path}/1.json", "TABLE")]))
@@ -89,3 +94,38 @@ def test_a_catalog_that_does_not_answer_is_told_in_one_line(tmp_path: Path) -> N
 )
 def test_other_catalogs_are_not_asked(properties: dict[str, str]) -> None:
     assert watcher_of(Catalog(name="c", properties=properties)) is None
+
+
+@pytest.mark.parametrize("cut", [gzip.compress(b"{}")[:-4], gzip.compress(b"{}" * 99)[:12] + b"\xff" * 9])
+def test_metadata_that_was_cut_is_none(tmp_path: Path, cut: bytes) -> None:
+    (tmp_path / "1.gz.metadata.json").write_bytes(cut)
+    watcher = watcher_of(listed(tmp_path, [("db", "t", f"file:{tmp_path}/1.gz.metadata.json", "TABLE")]))
+    assert watcher is not None
+    watcher.markers()
+    assert watcher.metadata("db.t") is None
+
+
+def answer_of(status: int, content: bytes) -> requests.Response:
+    """What a REST catalog says of a table."""
+    answer = requests.Response()
+    answer.status_code, answer._content = status, content
+    return answer
+
+
+def test_a_table_of_which_a_rest_catalog_cannot_tell_keeps_nobody_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {
+        "well": answer_of(200, b'{"metadata-location": "m1", "metadata": {}}'),
+        "sick": answer_of(500, b"oops"),
+        "odd": answer_of(200, b"[]"),
+        "secret": answer_of(403, b"{}"),
+        "dropped": answer_of(404, b"{}"),
+    }
+    watcher = _RestWatcher(Catalog(name="lake", properties={"type": "rest", "uri": "http://nowhere"}))
+    monkeypatch.setattr(watcher, "_client", lambda: None)
+    monkeypatch.setattr(watcher, "_listed", lambda client, above: [("db", name) for name in said])
+    monkeypatch.setattr(watcher, "_asked", lambda parts, snapshots, tag="": said[parts[-1]])
+    assert watcher.markers() == {"db.well": "m1", "db.sick": UNKNOWN, "db.odd": UNKNOWN, "db.secret": UNKNOWN}
+    assert [watcher.metadata(f"db.{name}") for name in ("sick", "odd", "secret")] == [None] * 3
+    del said["well"]
+    with pytest.raises(CatalogUnusable, match="of any table"):
+        watcher.markers()

@@ -1,5 +1,6 @@
 """Policy files: every form they may have, and one line with file, line and key for whatever is wrong."""
 
+import time
 from typing import Any
 
 import pytest
@@ -442,3 +443,33 @@ def test_every_part_of_a_document_knows_its_line(value: Any) -> None:
     [document] = read_documents("\n".join(lines), "lake.yaml")
     assert document.value == value
     assert {path: document.line(path) for path in places} == places
+
+
+_NINE = [f"x{n}: &x{n} {{<<: [{', '.join([f'*x{n - 1}'] * 9)}]}}" for n in range(1, 12)]
+_LISTS = [f"    x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9)}]" for n in range(1, 12)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(["x0: &x0 {schedule: 1h}", *_NINE]),
+        "\n".join(["defaults:", "  resources:", "    x0: &x0 [x]", *_LISTS]),
+        "defaults: &d\n  resources: *d",
+    ],
+)
+def test_aliases_that_unfold_without_end_are_refused(text: str) -> None:
+    with pytest.raises(BadInput, match=r"lake.yaml:1: its aliases make it too large"):
+        parse_policies(text, "lake.yaml")
+
+
+def test_aliases_that_spare_some_lines_are_good() -> None:
+    rules = "\n".join(f"- {{<<: *often, match: 'db{n}.*'}}" for n in range(1000))
+    document = f"defaults: &often {{schedule: 1h, jitter: 5m, slack: 1h, priority: 3}}\nrules:\n{rules}"
+    assert len(parse_policies(document, "lake.yaml").rules) == 1000
+
+
+def test_comments_without_an_end_are_read_once() -> None:
+    began = time.process_time()
+    with pytest.raises(BadInput):
+        parse_policies("{" + "/* " * 100_000, "lake.yaml")
+    assert time.process_time() - began < 2

@@ -66,6 +66,9 @@ def test_a_time_between_two_looks(text: str, interval: timedelta) -> None:
         ("-1 * * * *", "'-1' is no minute"),
         ("0h", "the time between two looks must be above zero"),
         ("6 parsec", "'6 parsec' is not a length of time"),
+        ("36526d", "'36526d' is not a length of time: it is too long"),
+        ("every 99999999999999d", "it is too long"),
+        ("9" * 400 + "d", "it is too long"),
     ],
 )
 def test_what_is_no_schedule_is_refused_in_one_line(text: str, message: str) -> None:
@@ -94,3 +97,16 @@ def test_it_is_refused_unless_there_is_a_day_for_it(
     else:
         with pytest.raises(BadInput, match="never fires: there is no such day in these months"):
             parse_schedule(" ".join(fields))
+
+
+@pytest.mark.parametrize("text", ["0.000001s", "1s", "7m", "36525d"])
+def test_what_an_interval_missed_is_not_counted_one_by_one(text: str) -> None:
+    schedule = parse_schedule(text)
+    since = datetime(2026, 1, 1, tzinfo=UTC)
+    until = since + timedelta(days=400)
+    last = schedule.latest(since, until, UTC, 0.3)
+    if schedule.interval is not None and schedule.interval > until - since:
+        assert last is None
+    else:
+        assert last is not None
+        assert since < last <= until < schedule.after(last, UTC, 0.3)

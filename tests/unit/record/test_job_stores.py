@@ -11,12 +11,13 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
 
-from icepact.model.errors import Conflict, JobLost
+from icepact.model.errors import Conflict, JobLost, StoreUnusable
 from icepact.model.job import DEFAULT_TENANT, Job, JobProgress, JobStatus, Operation, Queue, TenantLimit
 from icepact.record.sql import SqlStore
 from icepact.record.store import RecordStore
 from icepact.record.tables import JOBS
 from icepact.schedule.queue import next_job
+from icepact.schedule.worker import storable
 from tests.support.jobs import THEM, US, job_request, make_job
 from tests.support.records import NOON
 from tests.support.stores import SHARED, Clock, made
@@ -294,6 +295,41 @@ def test_a_job_that_is_handed_over_has_not_failed(store: RecordStore) -> None:
 
 
 # -- asking, cancelling, resuming -----------------------------------------------------------------
+
+
+def test_a_message_is_kept_whatever_is_in_it(store: RecordStore) -> None:
+    store.submit_job(make_job("1"))
+    store.return_job(taken(store).claim, due_at=NOON, error=storable("no \0 and no \ud800, but \N{GRINNING FACE}"))
+    assert now(store, "1").error == "no ? and no ?, but \N{GRINNING FACE}"
+
+
+def test_what_a_later_version_asked_for_is_left_to_its_workers(
+    store: RecordStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.submit_job(make_job("1", request=job_request(table="db.a", operation=Operation.EXPIRE)))
+    store.submit_job(make_job("2", request=job_request(table="db.b")))
+    known = frozenset(operation.value for operation in Operation if operation is not Operation.EXPIRE)
+    for module in ("icepact.record.sql_jobs", "icepact.record.kv.jobs"):
+        monkeypatch.setattr(f"{module}.KNOWN_OPERATIONS", known)
+    assert taken(store).job_id == "2"
+    assert take(store) is None
+    monkeypatch.undo()
+    assert taken(store).job_id == "1"
+
+
+def test_a_job_of_a_later_version_is_in_nobodys_way(tmp_path: Path) -> None:
+    store = SqlStore(f"sqlite:///{tmp_path / 'runs.db'}")
+    for job_id in ("1", "2"):
+        store.submit_job(make_job(job_id, request=job_request(table=f"db.t{job_id}")))
+    with store._writing() as connection:
+        odd = '{"operation": "vacuum", "table": "db.t1"}'
+        connection.execute(update(JOBS).where(JOBS.c.job_id == "1").values(operation="vacuum", request=odd))
+    assert ids(store.jobs(catalog="local")) == ["2"]
+    assert taken(store).job_id == "2"
+    assert take(store) is None
+    assert [(size.queued, size.running) for size in store.queue_sizes("local")] == [(1, 1)]
+    with pytest.raises(StoreUnusable, match="a later version"):
+        store.job("1")
 
 
 def test_results_are_given_to_who_asks_for_them(store: RecordStore) -> None:

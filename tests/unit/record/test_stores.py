@@ -15,7 +15,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from icepact.model.errors import BadInput, RunLost, TableBusy
+from icepact.model.errors import BadInput, RunLost, StoreUnusable, TableBusy
 from icepact.model.run import Attempt, Checkpoint, CommittedBatch, Failure, Owner, RunRecord
 from icepact.model.status import TRANSITIONS, Status
 from icepact.record import clock as clocks
@@ -706,3 +706,13 @@ def test_runs_of_a_table_move_to_another_name_of_its_catalog(store: RecordStore)
     assert [run.run_id for run in store.runs(catalog="host (wh)")] == ["r1"]
     assert [run.run_id for run in store.runs(catalog="local")] == ["r2"]
     assert store.lessons_since("host (wh)", first.table) == since
+
+
+def test_a_store_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "runs.db"
+    SqlStore(f"sqlite:///{file}").put_document("kind", "key", {})
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    with pytest.raises(StoreUnusable, match="a later version of icepact has made this record store"):
+        SqlStore(f"sqlite:///{file}").document("kind", "key")

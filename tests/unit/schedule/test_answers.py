@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from icepact.model.errors import BadInput
 from icepact.record.kv.store import KvStore
 from icepact.schedule.answers import (
+    WORKER,
     KnownWorker,
     forget_answers,
     keep_health,
@@ -112,6 +113,9 @@ def test_workers_that_were_heard_of(store: KvStore) -> None:
         catalog="local", host="h", pid=1, since=NOON, state="busy", job="j1", jobs=3, seen_at=NOON + timedelta(hours=1)
     )
     keep_worker(store, "h/1/x", one)
+    stored = store.document(WORKER, "h/1/x")
+    assert stored is not None
+    store.put_document(WORKER, "h/1/x", {**stored.body, "added": "by a later version"})
     keep_worker(store, "h/2/x", replace(one, catalog="other", job=None))
     assert known_workers(store, "local") == [one]
     assert one.is_there(one.seen_at + timedelta(seconds=59))

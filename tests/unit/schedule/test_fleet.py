@@ -131,6 +131,28 @@ def test_a_property_that_is_wrong_holds_up_no_other_table(tmp_path: Path) -> Non
     assert "never fires" in view.off
 
 
+@pytest.mark.parametrize("name", ["schedule", "slack", "jitter", "commit-delay"])
+def test_a_time_beyond_the_calendar_holds_up_no_other_table(tmp_path: Path, name: str) -> None:
+    listed(tmp_path, [("db", "a", "", "TABLE"), ("db", "b", "", "TABLE")])
+    odd = {"icepact.schedule": "0 0 * * *", "icepact.check-interval": "1", f"icepact.{name}": "999999999d"}
+    write_metadata(tmp_path, "a", 1, [snapshot(1)], **odd)
+    write_metadata(tmp_path, "b", 1, [snapshot(1)], **{"icepact.schedule": "0 * * * *"})
+    service = Service(watched(tmp_path), "rules: []")
+    service.scheduler.tick()
+    assert service.later(3600) == 1
+    assert {job.request.table for job in service.asked(Operation.MAINTAIN)} == {"db.b"}
+
+
+def test_a_schedule_of_another_version_is_listed_among_the_others(folder: Path) -> None:
+    write_metadata(folder, "t", 1, [snapshot(1)], **{"icepact.schedule": "1h"})
+    service = Service(watched(folder), "rules: []")
+    service.scheduler.tick()
+    service.store.put_document(SCHEDULES, key_of("local", "db.later"), {"table": "db.later", "past": 7})
+    shown = {view.table: view.off for view in views(service.store, service.fleet, "local", now=service.clock.now)}
+    assert shown["db.t"] is None
+    assert "cannot be read" in (shown["db.later"] or "")
+
+
 def test_a_table_that_is_not_there_has_no_schedule(folder: Path) -> None:
     service = Service(watched(folder), "rules: [{match: db.*, schedule: '0 * * * *'}]")
     with pytest.raises(TableNotFound, match="no table"):

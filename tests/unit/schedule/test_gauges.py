@@ -120,10 +120,20 @@ def test_tables_that_are_not_there_any_more_are_left_out(store: KvStore) -> None
     for table in ("db.a", "db.b"):
         health(store, table, small=1, score=50.0)
         ran(store, f"run of {table}", table)
-    keep_tables(store, "local", ["db.b", "db.c"], taken_at=NOON)
+    keep_tables(store, "local", ["db.b", "db.c"], taken_at=NOON + timedelta(hours=1))
     gauges = StoreGauges(store, "local")
     assert set(read(gauges, "small_files")) == {"db.b"}
     assert set(read(gauges, "last_compaction_timestamp_seconds")) == {"db.b"}
+    assert set(gauges._known) == {"db.b"}  # nor remembered
+
+
+def test_tables_that_were_made_since_they_were_listed_are_told_of(store: KvStore) -> None:
+    keep_tables(store, "local", ["db.a"], taken_at=NOON - timedelta(hours=1))
+    health(store, "db.new", small=1, score=50.0)
+    ran(store, "run", "db.newer")
+    gauges = StoreGauges(store, "local")
+    assert set(read(gauges, "small_files")) == {"db.new"}
+    assert set(read(gauges, "last_compaction_timestamp_seconds")) == {"db.newer"}
 
 
 def test_tables_are_looked_at_only_so_often_and_the_queue_each_time(store: KvStore, clock: Clock) -> None:

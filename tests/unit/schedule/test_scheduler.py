@@ -419,6 +419,36 @@ def test_a_table_that_is_gone_is_forgotten(store: RecordStore, clock: Clock) -> 
     assert [document.key for document in store.documents(SCHEDULES)] == [key_of(CATALOG, "db.u")]
 
 
+def test_what_is_wrong_with_one_table_holds_up_no_other(store: RecordStore, clock: Clock) -> None:
+    class Broken(SetFleet):
+        def held_back(self, schedule: TableSchedule, now: datetime) -> str:
+            if schedule.table == "db.a":
+                raise OverflowError("date value out of range")
+            return super().held_back(schedule, now)
+
+    scheduler = scheduler_on(store, Broken({"db.a": HOURLY, "db.b": HOURLY}))
+    scheduler.tick()
+    clock.passes(HOUR)
+    assert scheduler.tick() == 1
+    assert [job.request.table for job in all_jobs(store)] == ["db.b"]
+
+
+def test_documents_of_another_version_hold_up_no_other_table(store: RecordStore, clock: Clock) -> None:
+    fleet = SetFleet({"db.a": HOURLY, "db.b": HOURLY})
+    scheduler_on(store, fleet).tick()
+    odd = {"table": "db.a", "past": "later"}
+    store.put_document(SCHEDULES, key_of(CATALOG, "db.a"), odd)
+    store.put_document(COMMITS, key_of(CATALOG, "db.b"), {"note": 7})
+    clock.passes(HOUR)
+    for scheduler in (scheduler_on(store, fleet), scheduler_on(store, fleet)):
+        clock.passes(LEASE_SECONDS + 1)
+        scheduler.tick()
+    assert [job.request.table for job in all_jobs(store)] == ["db.b"]
+    left = store.document(SCHEDULES, key_of(CATALOG, "db.a"))
+    assert left is not None
+    assert left.body == odd
+
+
 def test_notes_of_tables_that_nobody_knows_go_after_a_week(store: RecordStore, clock: Clock) -> None:
     scheduler = scheduler_on(store, SetFleet({"db.t": HOURLY}))
     note_commit(store, "db.none", 1, catalog=CATALOG)

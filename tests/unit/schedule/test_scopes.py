@@ -16,7 +16,7 @@ PARTS = st.text(
     min_size=1,
     max_size=6,
 )
-NAMES = st.lists(PARTS, min_size=2, max_size=4).map(tuple)
+NAMES = st.lists(PARTS.filter(lambda part: "\0" not in part), min_size=2, max_size=4).map(tuple)
 
 
 def scope(*patterns: str, catalogs: tuple[str, ...] = (), catalog: str = "prod") -> Scope:

@@ -5,12 +5,13 @@ import logging
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from icepact.model.masking import masked_value
+from icepact.model.masking import masked, masked_value
 from icepact.telemetry import logs, trace
 from icepact.telemetry.ids import about
 from tests.support.loggers import restored_loggers
@@ -145,3 +146,18 @@ def test_a_process_writes_whatever_is_logged_in_it() -> None:
     assert [one["job"] for one in found] == ["j1"] * 3
     assert found[0]["status"] == 200
     assert "hush" not in done.stderr
+
+
+def test_a_name_makes_no_second_line() -> None:
+    said = "compact of db.`a\n2026-01-01 00:00:00 info: [j1] succeeded\x1b[2K\u2028` failed"
+    record = logging.getLogger("icepact").makeRecord("icepact", logging.INFO, __file__, 1, said, (), None)
+    line = logs.Lines().format(record)
+    assert line.isprintable()
+    assert r"db.`a\n2026-01-01 00:00:00 info: [j1] succeeded\x1b[2K\u2028` failed" in line
+
+
+@pytest.mark.parametrize("word", ["password", "secret-", "s3.secret-access-key"])
+def test_long_words_are_masked_in_no_time(word: str) -> None:
+    began = time.process_time()
+    assert masked(f"{word * 2000} token{word * 2000}=hush") == f"{word * 2000} token{word * 2000}=***"
+    assert time.process_time() - began < 1

@@ -10,12 +10,13 @@ from icepact.economics.costs_csv import costs_csv, tenant_costs_csv
 from icepact.economics.report import costs_of
 from icepact.entrypoints.api.answering import json_answer
 from icepact.entrypoints.api.callers import Viewer
+from icepact.entrypoints.api.routes import WholeText
 from icepact.model.answers import TenantCosts
 from icepact.model.costs import Costs
 from icepact.model.documents import document_of
 from icepact.schedule.spent import costs_by_tenant
 
-router = APIRouter(tags=["costs"])
+router = APIRouter(route_class=WholeText, tags=["costs"])
 MOST_RUNS = 1000
 Runs = Annotated[int, Query(ge=1, le=MOST_RUNS, description="The newest so many runs.")]
 Format = Annotated[Literal["json", "csv"], Query(description="How the answer is written.")]

@@ -17,6 +17,7 @@ from icepact.entrypoints.api.bodies import RankBody
 from icepact.entrypoints.api.callers import Viewer
 from icepact.entrypoints.api.jobs import found_job
 from icepact.entrypoints.api.paging import MOST, After, Limit, Page, cursor_of, key_of
+from icepact.entrypoints.api.routes import WholeText
 from icepact.entrypoints.api.tables import entry_of
 from icepact.model.answers import TableEntry
 from icepact.model.documents import document_of
@@ -26,7 +27,7 @@ from icepact.model.job import Job
 from icepact.schedule.answers import kept_ranking, known_healths
 from icepact.schedule.scopes import shown_ranking
 
-router = APIRouter(prefix="/fleet", tags=["fleet"])
+router = APIRouter(route_class=WholeText, prefix="/fleet", tags=["fleet"])
 
 
 @router.get("", summary="The health of all tables.", response_model=Page[TableEntry])

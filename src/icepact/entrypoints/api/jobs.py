@@ -11,14 +11,15 @@ from fastapi.responses import StreamingResponse
 from icepact.entrypoints.api.answering import ACCEPTED, IdempotencyKey, Wait, job_answer, json_answer, submit, waited
 from icepact.entrypoints.api.bodies import CompactBody
 from icepact.entrypoints.api.callers import Asked, Operator, Viewer
-from icepact.entrypoints.api.paging import After, Limit, Page, key_of, page
+from icepact.entrypoints.api.paging import After, Limit, Page, cursor_of, key_of, page
 from icepact.entrypoints.api.problems import answer, of_status
+from icepact.entrypoints.api.routes import WholeText
 from icepact.model.documents import document_of, to_json
 from icepact.model.errors import BadInput, JobNotFound
 from icepact.model.job import Job, JobStatus, Operation
 from icepact.schedule.scopes import shown_job
 
-router = APIRouter(tags=["jobs"])
+router = APIRouter(route_class=WholeText, tags=["jobs"])
 _KIND = "jobs"
 _QUIET_SECONDS = 15.0
 """A stream in which nothing happens says so as often, so that nobody takes it for dead."""
@@ -60,6 +61,8 @@ def list_jobs(
         if len(found) > limit or len(batch) <= limit:
             break
         before = batch[-1].job_id
+    else:  # there may be more of them further back
+        return json_answer({"items": [document_of(job) for job in found], "next": cursor_of(_KIND, before or "")})
     shown = page(found[: limit + 1], limit, _KIND, lambda job: job.job_id)
     return json_answer({"items": [document_of(job) for job in shown.items], "next": shown.next})
 

@@ -42,9 +42,12 @@ def key_of(cursor: str | None, kind: str) -> str | None:
         return None
     try:
         found = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+        json.dumps(found, ensure_ascii=False).encode()  # halves of characters are nobody's names
     except (ValueError, binascii.Error, RecursionError):
         found = None
-    if not (isinstance(found, list) and len(found) == 2 and found[0] == kind and isinstance(found[1], str)):
+    if not (isinstance(found, list) and len(found) == 2 and found[0] == kind and isinstance(found[1], str)) or (
+        "\0" in found[1]
+    ):
         raise BadInput("cursor: give `next` of the page before, as it is")
     return found[1]
 

@@ -7,12 +7,13 @@ from starlette.exceptions import HTTPException
 from icepact.entrypoints.api.answering import ACCEPTED, IdempotencyKey, Most, Wait, job_answer, submit, waited
 from icepact.entrypoints.api.callers import Asked, Operator, Viewer
 from icepact.entrypoints.api.jobs import found_job
+from icepact.entrypoints.api.routes import WholeText
 from icepact.model.errors import BadInput, NotFound
 from icepact.model.job import MOST_FAILURES, Job, JobRequest, Operation
 from icepact.schedule.answers import kept_plan
 from icepact.schedule.requests import saved_plan
 
-router = APIRouter(prefix="/plans", tags=["plans"])
+router = APIRouter(route_class=WholeText, prefix="/plans", tags=["plans"])
 _SAVED = {
     "requestBody": {
         "required": True,

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Header, Response
 from icepact.entrypoints.api.answering import json_answer
 from icepact.entrypoints.api.bodies import PutPoliciesBody
 from icepact.entrypoints.api.callers import Admin, Asked, Viewer
+from icepact.entrypoints.api.routes import WholeText
 from icepact.iceberg.names import parse_levels
 from icepact.model.answers import PolicyDocument
 from icepact.model.documents import document_of
@@ -22,7 +23,7 @@ from icepact.schedule.put_policies import (
     put_policies,
 )
 
-router = APIRouter(prefix="/policies", tags=["policies"])
+router = APIRouter(route_class=WholeText, prefix="/policies", tags=["policies"])
 IfMatch = Annotated[
     str | None,
     Header(

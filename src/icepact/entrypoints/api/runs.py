@@ -18,6 +18,7 @@ from icepact.entrypoints.api.answering import (
 )
 from icepact.entrypoints.api.callers import Asked, Operator, Viewer
 from icepact.entrypoints.api.paging import After, Limit, Page, cursor_of, key_of
+from icepact.entrypoints.api.routes import WholeText
 from icepact.model.answers import StopAsked
 from icepact.model.documents import document_of
 from icepact.model.errors import BadInput, Conflict, NotFound
@@ -26,7 +27,7 @@ from icepact.model.run import RunRecord
 from icepact.record.liveness import ask_to_stop, check_resumable, dead
 from icepact.schedule.scopes import shown
 
-router = APIRouter(tags=["tables"])
+router = APIRouter(route_class=WholeText, tags=["tables"])
 _BATCH = 1000
 """Runs that are looked at at once."""
 _KIND = "runs"

@@ -7,12 +7,13 @@ from fastapi import APIRouter, Response
 from icepact.entrypoints.api.answering import json_answer
 from icepact.entrypoints.api.callers import Viewer
 from icepact.entrypoints.api.paging import After, Limit, Page, cursor_of, key_of
+from icepact.entrypoints.api.routes import WholeText
 from icepact.entrypoints.api.tables import Table
 from icepact.model.documents import document_of
 from icepact.model.schedule import ScheduleView
 from icepact.schedule.overview import view_of, views
 
-router = APIRouter(tags=["schedules"])
+router = APIRouter(route_class=WholeText, tags=["schedules"])
 
 
 @router.get("/schedules", summary="List schedules.", response_model=Page[ScheduleView])

@@ -96,6 +96,8 @@ class Shield:
         """Refuse what was not meant for this service, or comes from a page of somebody else's."""
         if self._hosts and host_of(headers.get(b"host", "")) not in self._hosts:
             raise _Refused(421, "this host name is not one of this service")
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+            raise _Refused(400, "no name has a null character in it")
         if scope["method"] in _SAFE:
             return
         origin = headers.get(b"origin")

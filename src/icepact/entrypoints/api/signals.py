@@ -6,10 +6,11 @@ from fastapi import APIRouter, Body, Response
 
 from icepact.entrypoints.api.bodies import CommitBody
 from icepact.entrypoints.api.callers import Asked, Operator
+from icepact.entrypoints.api.routes import WholeText
 from icepact.model.errors import BadInput
 from icepact.schedule.commits import note_commit, parse_report
 
-router = APIRouter(tags=["signals"])
+router = APIRouter(route_class=WholeText, tags=["signals"])
 _SCAN = "scan-report"
 _REPORT: dict[str, Any] = {
     "type": "object",

@@ -24,13 +24,14 @@ from icepact.entrypoints.api.bodies import How, OperationBody, body_of
 from icepact.entrypoints.api.callers import Asked, Operator, Viewer
 from icepact.entrypoints.api.costs import CSV, Format, Runs, costs_answer
 from icepact.entrypoints.api.paging import MOST, After, Limit, Page, cursor_of, key_of
+from icepact.entrypoints.api.routes import WholeText
 from icepact.model.answers import TableEntry, TableHealth, TablePolicies
 from icepact.model.costs import Costs
 from icepact.model.documents import document_of
 from icepact.model.job import Job, JobRequest, Operation
 from icepact.schedule.answers import KnownHealth, known_health, known_healths, known_tables
 
-router = APIRouter(tags=["tables"])
+router = APIRouter(route_class=WholeText, tags=["tables"])
 Table = Annotated[str, Path(min_length=1, max_length=1000, description="As in Spark SQL: `db.table`.")]
 Fresh = Annotated[bool, Query(description="Have a worker look now, whatever is known.")]
 CHANGING = (
@@ -49,6 +50,7 @@ async def list_tables(
 ) -> Response:
     """Tables of the catalog by name, each with what is known of its health. A worker lists them if nobody has yet, or
     if asked for a fresh list."""
+    after = key_of(cursor, "tables")
     service = asked.context.service
     catalog = service.catalog.recorded_as
     known = None if fresh else await anyio.to_thread.run_sync(known_tables, service.store, catalog)
@@ -58,7 +60,7 @@ async def list_tables(
         if (failed := failure_of(asked, job)) is not None:
             return failed
         known = (_names(job), service.clock())
-    return await anyio.to_thread.run_sync(_page_of_tables, asked, known[0], key_of(cursor, "tables"), limit)
+    return await anyio.to_thread.run_sync(_page_of_tables, asked, known[0], after, limit)
 
 
 def _names(job: Job) -> list[str]:

@@ -9,12 +9,13 @@ from icepact.entrypoints.api.answering import json_answer
 from icepact.entrypoints.api.bodies import KeyBody, RotateBody, TenantBody, TenantChange
 from icepact.entrypoints.api.callers import Admin, Asked
 from icepact.entrypoints.api.paging import MOST, After, Limit, Page, key_of, page
+from icepact.entrypoints.api.routes import WholeText
 from icepact.model.answers import NewKey
 from icepact.model.documents import document_of
 from icepact.model.errors import KeyNotFound, NotAllowed, TenantNotFound
 from icepact.model.tenant import ApiKey, AuditEntry, QuotaUse, Tenant
 
-router = APIRouter()
+router = APIRouter(route_class=WholeText)
 TenantQuery = Annotated[str | None, Query(max_length=100, description="Only of this tenant.")]
 
 

@@ -58,6 +58,7 @@ def usage(error: typer.TyperException) -> str:
     """What is wrong with a command line, and what was perhaps meant."""
     name = getattr(error, "option_name", None)
     if name is None:
-        return str(error)
+        flag = max(getattr(getattr(error, "param", None), "opts", None) or [""], key=len)
+        return f"{flag}: {error}" if flag.startswith("--") and flag not in str(error) else str(error)
     near = get_close_matches(name, [*(getattr(error, "possibilities", None) or ()), *GLOBAL_FLAGS], n=1, cutoff=0.75)
     return f"{error}: did you mean {near[0]}?" if near else str(error)

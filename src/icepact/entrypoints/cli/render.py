@@ -141,7 +141,7 @@ class Renderer:
 
     def error(self, message: str, code: int) -> int:
         """One line on stderr; with `--json` also a document."""
-        line = " ".join(message.split())
+        line = "".join(one if one.isprintable() else "?" for one in " ".join(message.split()))  # services say this, too
         if self.as_json:
             self.document({"error": line})
         print(f"icepact: {line}", file=sys.stderr)

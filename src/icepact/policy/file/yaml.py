@@ -15,10 +15,13 @@ from icepact.policy.validation import show_path
 
 _QUOTED = re.compile(r"(['\"]).*?\1")
 """What YAML quotes from the file in its messages: a password that starts with * or ! is taken for a name."""
-_BLOCK = r"/\*(?:[^*]|\*(?!/))*\*/"
+_BEGUN = r"/\*(?:[^*]|\*(?!/))*"
+_BLOCK = rf"{_BEGUN}\*/"
 _JSON = re.compile(rf"(?:\s|//[^\n]*\n|{_BLOCK})*\{{")
-_COMMENT = re.compile(rf'("(?:\\.|[^"\\\n])*")|(?<!:)//[^\n]*|{_BLOCK}')
-"""A string, which stays, or a comment. What is behind a colon is a URL without quotes."""
+_COMMENT = re.compile(rf'("(?:\\.|[^"\\\n])*")|(?<!:)//[^\n]*|{_BEGUN}(?:\*/|\Z)')
+"""A string, which stays, or a comment, which may lack its end. What is behind a colon is a URL without quotes."""
+_TIMES, _MORE = 10, 10_000
+"""So many times as large, and so much more, a document may become when its aliases are written out."""
 _TRUE_OR_FALSE = re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$")
 
 
@@ -72,6 +75,7 @@ def read_documents(text: str, file: str) -> list[Document]:
         while loader.check_node():
             node = loader.get_node()
             assert node is not None  # it was checked
+            _refuse_unfolding(node, file)
             _refuse_doubled(node, file)
             documents.append(Document(file=file, value=loader.construct_document(node), node=node))
     except yaml.YAMLError as error:
@@ -126,3 +130,20 @@ def _refuse_doubled(root: yaml.Node, file: str) -> None:
                 raise BadInput(f"{file}:{line}: {show_path((*path, key))}: given twice, first in line {lines[key]}")
             lines[key] = line
             left.append(((*path, key), below))
+
+
+def _refuse_unfolding(root: yaml.Node, file: str) -> None:
+    """Aliases of aliases make without end of a few lines."""
+    sizes: dict[int, float] = {}
+    if _size(root, sizes) > _TIMES * len(sizes) + _MORE:
+        raise BadInput(f"{file}:{_line(root)}: its aliases make it too large, or stand in themselves")
+
+
+def _size(node: yaml.Node, sizes: dict[int, float]) -> float:
+    """How many parts a node has when aliases are written out; infinite if it is in itself."""
+    if id(node) not in sizes:
+        sizes[id(node)] = float("inf")
+        below = node.value if isinstance(node, yaml.CollectionNode) else ()
+        parts = (part for one in below for part in (one if isinstance(one, tuple) else (one,)))
+        sizes[id(node)] = 1 + sum(_size(part, sizes) for part in parts)
+    return sizes[id(node)]

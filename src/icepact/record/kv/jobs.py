@@ -22,7 +22,15 @@ from icepact.model.job import (
     WaitingJob,
 )
 from icepact.model.run import Owner
-from icepact.record.documents import job_columns, job_of, owner_document, owner_of
+from icepact.record.documents import (
+    COMPACTING,
+    KNOWN_OPERATIONS,
+    job_columns,
+    job_of,
+    jobs_of,
+    owner_document,
+    owner_of,
+)
 from icepact.record.kv.base import KvBase
 from icepact.record.kv.interface import Entry, Span
 from icepact.record.kv.keys import all_below, ascending, below, inverted, key, moment_of, parts_of
@@ -292,13 +300,13 @@ class KvJobs(KvBase):
 
     def _jobs(self, job_ids: Sequence[str], *, results: bool) -> list[Job]:
         values = self._space.get([*map(_name, job_ids), *(map(_result, job_ids) if results else ())])
-        found = []
-        for job_id in job_ids:
-            if _name(job_id) in values:
-                result = values.get(_result(job_id))
-                more = {"result": None if result is None else zlib.decompress(result)}
-                found.append(job_of(row_of(values[_name(job_id)], JOB_MOMENTS) | more))
-        return found
+
+        def row(job_id: str) -> dict[str, Any]:
+            result = values.get(_result(job_id))
+            more = {"result": None if result is None else zlib.decompress(result)}
+            return row_of(values[_name(job_id)], JOB_MOMENTS) | more
+
+        return jobs_of(row(job_id) for job_id in job_ids if _name(job_id) in values)
 
     def queue_sizes(self, catalog: str) -> Sequence[QueueSize]:
         """How many jobs of each tenant wait and run."""
@@ -309,13 +317,13 @@ class KvJobs(KvBase):
             first.setdefault(tenant, moment_of(parts_of(entry.key)[-2]))
 
         def size(tenant: str) -> QueueSize:
-            queued, running = ([Operation(one[-1]) for one in some if one[0] == tenant] for some in (waiting, held))
+            queued, running = ([one[-1] for one in some if one[0] == tenant] for some in (waiting, held))
             return QueueSize(
                 tenant=tenant,
                 queued=len(queued),
                 running=len(running),
-                queued_compactions=sum(operation.may_compact for operation in queued),
-                running_compactions=sum(operation.may_compact for operation in running),
+                queued_compactions=sum(operation in COMPACTING for operation in queued),
+                running_compactions=sum(operation in COMPACTING for operation in running),
                 first_due_at=first.get(tenant),
             )
 
@@ -346,7 +354,7 @@ def _queue(waiting: Sequence[Entry], running: Sequence[Entry], taken: Mapping[st
     held = [json.loads(entry.value) for entry in running]
     tenants = {*taken, *(tenant for tenant, *_ in held)}
     return Queue(
-        waiting=[_waiting(entry) for entry in waiting],
+        waiting=[_waiting(entry) for entry in waiting if json.loads(entry.value)[-1] in KNOWN_OPERATIONS],
         turns=[
             TenantTurn(
                 tenant=name,
