@@ -50,7 +50,7 @@ def test_a_table_from_health_to_compaction_over_http(
     with serving(compactor.application) as url, Client(url) as client, working(compactor):
         health = client.health(table)
         assert health.health.to_dict() == compactor.health(table).to_dict()
-        assert table in [entry.table for entry in client.tables()]
+        assert table in [entry.table for entry in client.tables(fresh=True)]
         plan = client.plan(table, options={"min_input_files": 2})
         assert plan.plan.files_at_work == FILES
         job = client.compact(table, options={"min_input_files": 2})

@@ -386,14 +386,14 @@ def test_an_address_that_is_none_is_refused_and_not_repeated(url: str) -> None:
 
 
 def test_every_problem_of_ours_is_an_error_of_ours() -> None:
-    from icepact import client as module
+    from icepact.client.answers import error_class
     from icepact.model import errors
     from icepact.model.answers import problem_name
 
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, IcepactError)]
     for kind in kinds:
         named = "".join(word.capitalize() for word in problem_name(kind).split("-"))
-        assert module._kind(named) is kind
+        assert error_class(named) is kind
 
 
 def test_a_worker_is_read_as_it_is_shown() -> None:

@@ -108,7 +108,7 @@ def test_everything_is_written_down(icepact: Shell) -> None:
         ("keys create --role root", "--role is viewer, operator or admin"),
         ("keys create --tenant nobody", "there is no tenant nobody"),
         ("keys create --expires soon", "is not a length of time"),
-        ("keys create --expires 99999999999d", "longer than a hundred years"),
+        ("keys create --expires 99999999999d", "100 years are the most"),
         ("keys revoke 123456789012", "there is no key 123456789012"),
         ("keys rotate 123456789012 --overlap 1h", "there is no key 123456789012"),
         ("tenants create a/b", "is no name of a tenant"),
@@ -120,7 +120,6 @@ def test_everything_is_written_down(icepact: Shell) -> None:
         ("audit --limit 0", "--limit is a number"),
         ("costs --tenant Sales", "is no name of a tenant"),
         ("costs --csv --days 0", "--days is a number above zero"),
-        ("keys list --server http://127.0.0.1:1", "leave out --server"),
     ],
 )
 def test_what_is_refused(icepact: Shell, words: str, complaint: str) -> None:

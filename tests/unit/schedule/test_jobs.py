@@ -59,7 +59,7 @@ def test_a_table_has_one_name_in_the_queue(jobs: Jobs, name: str) -> None:
         (asked(table=None), "table: none is given"),
         (asked(table=""), "table: none is given"),
         (asked(table="a b"), "table: 'a b' is not a table name"),
-        (asked(Operation.TABLES), "table: tables lists all of them"),
+        (asked(Operation.TABLES), "table: tables is on all of them"),
         (asked(options={"target_file_size": "big"}), "target_file_size: 'big' is not a size"),
         (asked(options={"target": "1GB"}), "target: unknown option"),
         (asked(options={"ttl_keep": "5d"}), "ttl_keep: compact does not take this option"),

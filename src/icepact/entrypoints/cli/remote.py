@@ -314,12 +314,12 @@ class _Tables:
 
     def __init__(self, on_table: Callable[[str, int], None]) -> None:
         self._on_table = on_table
-        self._told = 0
+        self._shown = 0
 
     def follow(self, progress: JobProgress) -> None:
         """Tell of those that were not told of before; of some only that they were."""
-        while progress.operation and self._told <= progress.units:
-            self._told += 1
+        while progress.operation and self._shown <= progress.units:
+            self._shown += 1
             self._on_table(progress.operation, progress.planned_units)
 
 

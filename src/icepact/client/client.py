@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit
 
+from icepact.client import answers
 from icepact.model import errors
 from icepact.model.answers import (
-    PROBLEM_TYPE,
     About,
     NewKey,
     PolicyDocument,
@@ -28,12 +28,10 @@ from icepact.model.answers import (
     TenantCosts,
 )
 from icepact.model.costs import Costs
-from icepact.model.documents import from_json
-from icepact.model.errors import BadInput, IcepactError, ServiceUnreachable, SetupMissing
+from icepact.model.errors import BadInput, ServiceUnreachable, SetupMissing
 from icepact.model.fleet import Fleet
 from icepact.model.job import Job, JobStatus, Operation
 from icepact.model.limits import Limit
-from icepact.model.reading import health_of, job_of, run_of
 from icepact.model.run import RunRecord
 from icepact.model.saved import SavedPlan, parse_saved, saved_text
 from icepact.model.schedule import ScheduleView
@@ -52,8 +50,6 @@ _WAIT = 30.0
 _STREAM_QUIET = 60.0
 """A stream of events in which nothing is heard for so long is broken."""
 _ADDRESS = "the address of the service is written http://host:8080, without a user or a key in it"
-_ODD = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What reading an answer raises that is not what was asked for."""
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -135,7 +131,7 @@ class Client:
 
     def job(self, job_id: str, *, wait: float = 0.0) -> Job:
         """A job, with its result; once it has ended, or after so many seconds."""
-        return _job(self._get(f"/jobs/{_part(job_id)}", **_wait(wait)))
+        return answers.job(self._get(f"/jobs/{_part(job_id)}", **_wait(wait)))
 
     def jobs(
         self,
@@ -147,7 +143,9 @@ class Client:
     ) -> Iterator[Job]:
         """Jobs, newest first, without their results."""
         status = [one.value for one in statuses]
-        yield from map(_job, self._pages("/jobs", table=table, operation=operation, status=status, run_id=run_id))
+        yield from map(
+            answers.job, self._pages("/jobs", table=table, operation=operation, status=status, run_id=run_id)
+        )
 
     def wait(self, job: Job | str, *, timeout: float | None = None) -> Job:
         """A job once it has ended, or as it is after so many seconds."""
@@ -168,16 +166,16 @@ class Client:
                 if found.status.ended:
                     return
             if not heard:
-                raise _not_ours("an empty stream")
+                raise answers.not_ours("an empty stream")
             self._pause(_FIRST_PAUSE)  # the process that answered may be about to end
 
     def cancel(self, job: Job | str) -> Job:
         """Cancel a job that waits, or ask its worker to stop."""
-        return _job(_document(self._send("POST", f"/jobs/{_part(_id(job))}/cancel")))
+        return answers.job(answers.document(self._send("POST", f"/jobs/{_part(_id(job))}/cancel")))
 
     def resume(self, job: Job | str) -> Job:
         """Put a job that failed or was cancelled back into the queue."""
-        return _job(_document(self._send("POST", f"/jobs/{_part(_id(job))}/resume")))
+        return answers.job(answers.document(self._send("POST", f"/jobs/{_part(_id(job))}/resume")))
 
     def result(self, job: Job) -> Job:
         """The same job once it has succeeded; raises what it failed with."""
@@ -186,25 +184,25 @@ class Client:
             return ended
         if ended.status is JobStatus.CANCELLED:
             raise errors.Cancelled(ended.error or f"job {ended.job_id} was cancelled")
-        raise _kind(ended.error_type)(ended.error or f"job {ended.job_id} failed")
+        raise answers.error_class(ended.error_type)(ended.error or f"job {ended.job_id} failed")
 
     def store_status(self) -> StoreStatus:
         """What the record store of the service holds."""
-        return _value(StoreStatus, self._get("/store"))
+        return answers.value(StoreStatus, self._get("/store"))
 
     def about(self) -> About:
         """What the service is, and who asks."""
-        return _value(About, self._get("/about"))
+        return answers.value(About, self._get("/about"))
 
     # -- tables -----------------------------------------------------------------------------------
 
     def tables(self, *, fresh: bool = False) -> Iterator[TableEntry]:
         """Tables by name, with what is known of them."""
-        yield from (_value(TableEntry, each) for each in self._pages("/tables", fresh=fresh))
+        yield from (answers.value(TableEntry, each) for each in self._pages("/tables", fresh=fresh))
 
     def fleet(self) -> Iterator[TableEntry]:
         """What is known of all tables that a worker has looked at, the worst first."""
-        yield from (_value(TableEntry, each) for each in self._pages("/fleet"))
+        yield from (answers.value(TableEntry, each) for each in self._pages("/fleet"))
 
     def rank(
         self, pattern: str | None = None, *, by: str = "worth", options: Mapping[str, Any] | None = None, **how: Any
@@ -216,42 +214,44 @@ class Client:
 
     def ranking(self, job: Job | str) -> Fleet:
         """The ranking that a job has made."""
-        return _value(Fleet, self._get(f"/fleet/{_part(_id(job))}"))
+        return answers.value(Fleet, self._get(f"/fleet/{_part(_id(job))}"))
 
     def health(self, table: str, *, fresh: bool = False) -> TableHealth:
         """How a table is doing, as a worker found it last; a worker looks if nobody has yet."""
         found = self._answer(f"{_table(table)}/health", Operation.HEALTH, fresh=fresh)
-        return _read(_health, found)
+        return answers.read(answers.health, found)
 
     def policy(self, table: str) -> TablePolicies:
         """What holds for a table, and where each value came from."""
-        return _value(TablePolicies, self._answer(f"{_table(table)}/policy", Operation.POLICY))
+        return answers.value(TablePolicies, self._answer(f"{_table(table)}/policy", Operation.POLICY))
 
     def schedule(self, table: str) -> ScheduleView:
         """When a table is next, why, and what is expected of its writers."""
-        return _value(ScheduleView, self._get(f"{_table(table)}/schedule"))
+        return answers.value(ScheduleView, self._get(f"{_table(table)}/schedule"))
 
     def schedules(self) -> Iterator[ScheduleView]:
         """Tables that are looked after by themselves, without forecasts."""
-        yield from (_value(ScheduleView, found) for found in self._pages("/schedules"))
+        yield from (answers.value(ScheduleView, found) for found in self._pages("/schedules"))
 
     def history(self, table: str) -> Iterator[RunRecord]:
         """Runs on a table, newest first."""
-        yield from map(_run, self._pages(f"{_table(table)}/history"))
+        yield from map(answers.run, self._pages(f"{_table(table)}/history"))
 
     def runs(self, table: str | None = None, *, open_only: bool = False) -> Iterator[tuple[RunRecord, str | None]]:
         """Runs, newest first, each with why nobody works on it any more; `None` if somebody may, or if it has ended."""
         for found in self._pages("/runs", table=table, open_only=open_only):
-            run = _run(found)
+            run = answers.run(found)
             yield run, found.get("dead")
 
     def run(self, run_id: str) -> RunRecord:
         """One run."""
-        return _run(self._get(f"/runs/{_part(run_id)}"))
+        return answers.run(self._get(f"/runs/{_part(run_id)}"))
 
     def cancel_run(self, run_id: str) -> StopAsked:
         """Ask whoever works on a run to stop; if it is that of a job, the job is cancelled."""
-        return _value(StopAsked, _document(self._send("POST", f"/runs/{_part(run_id)}/cancel", again=False)))
+        return answers.value(
+            StopAsked, answers.document(self._send("POST", f"/runs/{_part(run_id)}/cancel", again=False))
+        )
 
     def resume_run(self, run_id: str, **how: Any) -> Job:
         """Submit the carrying on with a run whose process died. `how` is `idempotency_key` and `most_failures`."""
@@ -261,11 +261,11 @@ class Client:
         """What the newest runs cost, on a table or on all; or those of so many days, on all."""
         path = "/costs" if table is None else f"{_table(table)}/costs"
         found = self._get(path, limit=limit, days=days if table is None else None)
-        return [_value(Costs, each) for each in _read(_items, found)]
+        return [answers.value(Costs, each) for each in answers.read(answers.items, found)]
 
     def tenant_costs(self, *, days: float = 30.0, table: str | None = None) -> Sequence[TenantCosts]:
         """What the runs of so many days cost, by tenant; on one table, or on all."""
-        return [_value(TenantCosts, each) for each in self._get("/costs/tenants", days=days, table=table)]
+        return [answers.value(TenantCosts, each) for each in self._get("/costs/tenants", days=days, table=table)]
 
     def committed(self, table: str, snapshot_id: int | None = None) -> None:
         """Tell of a commit, so that what is due after commits is done."""
@@ -295,41 +295,47 @@ class Client:
 
     def policies(self) -> PolicyDocument:
         """The policies in force."""
-        return _value(PolicyDocument, self._get("/policies"))
+        return answers.value(PolicyDocument, self._get("/policies"))
 
     def put_policies(self, text: str, *, version: int | None = None) -> PolicyDocument:
         """Put the text of a policy file in force; Conflict if others than those of `version` are by now."""
         headers = {} if version is None else {"If-Match": f'"{version}"'}
-        return _value(PolicyDocument, _document(self._send("PUT", "/policies", {"text": text}, headers=headers)))
+        return answers.value(
+            PolicyDocument, answers.document(self._send("PUT", "/policies", {"text": text}, headers=headers))
+        )
 
     def check_policies(self, text: str) -> PolicyDocument:
         """Whether a text is a policy file, and what it says."""
-        return _value(PolicyDocument, _document(self._send("POST", "/policies/check", {"text": text}, again=True)))
+        return answers.value(
+            PolicyDocument, answers.document(self._send("POST", "/policies/check", {"text": text}, again=True))
+        )
 
     def drop_policies(self) -> PolicyDocument:
         """Go back to the policies of the configuration."""
-        return _value(PolicyDocument, _document(self._send("DELETE", "/policies", again=False)))
+        return answers.value(PolicyDocument, answers.document(self._send("DELETE", "/policies", again=False)))
 
     def tenants(self) -> Iterator[Tenant]:
         """Tenants, as far as they exist for this key."""
-        yield from (_value(Tenant, each) for each in self._pages("/tenants"))
+        yield from (answers.value(Tenant, each) for each in self._pages("/tenants"))
 
     def new_tenant(self, name: str, *, tables: Sequence[str] = (), **more: Any) -> Tenant:
         """Make a tenant; `more` is `catalogs`, `quota` and `description`."""
-        return _value(Tenant, _document(self._send("POST", "/tenants", {"name": name, "tables": list(tables), **more})))
+        return answers.value(
+            Tenant, answers.document(self._send("POST", "/tenants", {"name": name, "tables": list(tables), **more}))
+        )
 
     def tenant(self, name: str) -> Tenant:
         """One tenant."""
-        return _value(Tenant, self._get(f"/tenants/{_part(name)}"))
+        return answers.value(Tenant, self._get(f"/tenants/{_part(name)}"))
 
     def tenant_use(self, name: str) -> QuotaUse:
         """What a tenant has used of its quota."""
-        return _value(QuotaUse, self._get(f"/tenants/{_part(name)}/use"))
+        return answers.value(QuotaUse, self._get(f"/tenants/{_part(name)}/use"))
 
     def change_tenant(self, name: str, **changes: Any) -> Tenant:
         """Change what is given of a tenant: `tables`, `catalogs`, `quota`, `description`. With `version`, Conflict if
         it is of another one by now."""
-        return _value(Tenant, _document(self._send("PATCH", f"/tenants/{_part(name)}", changes)))
+        return answers.value(Tenant, answers.document(self._send("PATCH", f"/tenants/{_part(name)}", changes)))
 
     def remove_tenant(self, name: str) -> None:
         """Remove a tenant, and revoke its keys."""
@@ -337,11 +343,11 @@ class Client:
 
     def keys(self, tenant: str | None = None) -> Iterator[ApiKey]:
         """Keys, as far as they exist for this key."""
-        yield from (_value(ApiKey, each) for each in self._pages("/keys", tenant=tenant))
+        yield from (answers.value(ApiKey, each) for each in self._pages("/keys", tenant=tenant))
 
     def key(self, key_id: str) -> ApiKey:
         """One key."""
-        return _value(ApiKey, self._get(f"/keys/{_part(key_id)}"))
+        return answers.value(ApiKey, self._get(f"/keys/{_part(key_id)}"))
 
     def new_key(
         self, role: Role, *, tenant: str | None = None, name: str = "", expires_at: datetime | None = None
@@ -349,20 +355,22 @@ class Client:
         """Make a key, of the tenant that asks unless another one is given; its secret is shown once."""
         body: dict[str, Any] = {"role": role.value, "name": name, **({"tenant": tenant} if tenant else {})}
         body |= {"expires_at": expires_at.isoformat()} if expires_at else {}
-        return _value(NewKey, _document(self._send("POST", "/keys", body)))
+        return answers.value(NewKey, answers.document(self._send("POST", "/keys", body)))
 
     def rotate_key(self, key_id: str, *, overlap: timedelta = timedelta()) -> NewKey:
         """Make a key in the place of another one, which is good for the time of the overlap still."""
         body = {"overlap_seconds": overlap.total_seconds()}
-        return _value(NewKey, _document(self._send("POST", f"/keys/{_part(key_id)}/rotate", body)))
+        return answers.value(NewKey, answers.document(self._send("POST", f"/keys/{_part(key_id)}/rotate", body)))
 
     def revoke_key(self, key_id: str) -> ApiKey:
         """End a key now and for ever."""
-        return _value(ApiKey, _document(self._send("DELETE", f"/keys/{_part(key_id)}")))
+        return answers.value(ApiKey, answers.document(self._send("DELETE", f"/keys/{_part(key_id)}")))
 
     def audit(self, tenant: str | None = None, *, after: str = "") -> Iterator[AuditEntry]:
         """Who changed what, newest first; only older entries than the one whose id is `after`."""
-        yield from (_value(AuditEntry, each) for each in self._pages("/audit", tenant=tenant, after=after or None))
+        yield from (
+            answers.value(AuditEntry, each) for each in self._pages("/audit", tenant=tenant, after=after or None)
+        )
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -371,19 +379,21 @@ class Client:
         if isinstance(more.get("deadline"), datetime):
             more["deadline"] = more["deadline"].isoformat()
         headers = {"Idempotency-Key": how.get("idempotency_key") or secrets.token_hex(16)}
-        return _job(_document(self._send("POST", path, {**body, **more}, headers=headers, again=True)))
+        return answers.job(answers.document(self._send("POST", path, {**body, **more}, headers=headers, again=True)))
 
     def _submit_again(self, path: str, how: Mapping[str, Any], text: str | None = None) -> Job:
         """A job that carries on with what there is; how it is treated stands in the address."""
         headers = {"Idempotency-Key": how.get("idempotency_key") or secrets.token_hex(16)}
         query = {name: value for name, value in how.items() if name != "idempotency_key"}
-        return _job(_document(self._send("POST", path, text=text, query=query, headers=headers, again=True)))
+        return answers.job(
+            answers.document(self._send("POST", path, text=text, query=query, headers=headers, again=True))
+        )
 
     def _answer(self, path: str, operation: Operation, **query: Any) -> Any:
         """What a worker is asked for: if it takes longer than one request waits, the job is waited for."""
         found = self._get(path, **query)
-        while _is_job(found):
-            self.result(_job(found))
+        while answers.is_job(found):
+            self.result(answers.job(found))
             found = self._get(path) if operation is Operation.HEALTH else self._of_result(found["job_id"])
         return found
 
@@ -395,18 +405,18 @@ class Client:
         cursor: str | None = None
         while True:
             found = self._get(path, cursor=cursor, **query)
-            while _is_job(found):
-                self.result(_job(found))
+            while answers.is_job(found):
+                self.result(answers.job(found))
                 query.pop("fresh", None)
                 found = self._get(path, **query)
-            items, cursor = _read(_page, found)
+            items, cursor = answers.read(answers.page, found)
             yield from items
             if cursor is None:
                 return
 
     def _get(self, path: str, **query: Any) -> Any:
         known = {name: value for name, value in query.items() if value not in (None, [], False)}
-        return _document(self._send("GET", path, query=known))
+        return answers.document(self._send("GET", path, query=known))
 
     def _send(
         self,
@@ -439,9 +449,9 @@ class Client:
                 self._pause(_pause(attempt, None))
                 continue
             except (httpx.DecodingError, httpx.InvalidURL, UnicodeError):
-                raise _not_ours("what cannot be read") from None
+                raise answers.not_ours("what cannot be read") from None
             if response.status_code not in _AGAIN or not may_repeat or last:
-                return _checked(response)
+                return answers.checked(response)
             self._pause(_pause(attempt, response.headers.get("Retry-After")))
         raise AssertionError("the last attempt returns or raises")
 
@@ -455,13 +465,13 @@ class Client:
                 with self._http.stream("GET", path, timeout=timeout) as response:
                     if response.is_error:
                         response.read()
-                        _checked(response)
+                        answers.checked(response)
                     for line in response.iter_lines():
                         if line.startswith("data: "):
-                            yield _job(_read(json.loads, line.removeprefix("data: ")))
+                            yield answers.job(answers.read(json.loads, line.removeprefix("data: ")))
                 return
             except (httpx.DecodingError, UnicodeError):
-                raise _not_ours("what cannot be read") from None
+                raise answers.not_ours("what cannot be read") from None
             except (httpx.TransportError, errors.TemporaryError) as error:
                 if attempt == self._retries:
                     raise _unreachable(self._url, error) from None
@@ -492,58 +502,6 @@ def _host(url: str) -> str:
     return host
 
 
-def _not_ours(what: str) -> IcepactError:
-    return IcepactError(f"the service answered {what}, and not in its own words: is it icepact?")
-
-
-def _read(make: Callable[[Any], Value], answer: Any) -> Value:
-    """What is made of an answer, unless it is not what was asked for."""
-    try:
-        return make(answer)
-    except _ODD:
-        raise _not_ours("something else") from None
-
-
-def _document(response: "httpx.Response") -> Any:
-    return _read(json.loads, response.content)
-
-
-def _value(kind: type[Value], document: Any) -> Value:
-    return _read(lambda found: from_json(kind, json.dumps(found)), document)
-
-
-def _job(document: Any) -> Job:
-    return _read(job_of, document)
-
-
-def _run(document: Any) -> RunRecord:
-    return _read(run_of, document)
-
-
-def _is_job(document: Any) -> bool:
-    return isinstance(document, dict) and "job_id" in document
-
-
-def _items(document: Any) -> list[dict[str, Any]]:
-    if not (isinstance(document, list) and all(isinstance(each, dict) for each in document)):
-        raise TypeError("this is no list of documents")
-    return document
-
-
-def _page(document: Any) -> tuple[list[dict[str, Any]], str | None]:
-    cursor = document["next"]
-    return _items(document["items"]), None if cursor is None else str(cursor)
-
-
-def _health(found: Any) -> TableHealth:
-    return TableHealth(
-        table=found["table"],
-        checked_at=datetime.fromisoformat(found["checked_at"]),
-        age_seconds=found["age_seconds"],
-        health=health_of(found.get("health", found)),
-    )
-
-
 def _id(job: Job | str) -> str:
     return job if isinstance(job, str) else job.job_id
 
@@ -569,37 +527,3 @@ def _pause(attempt: int, retry_after: str | None) -> float:
 
 def _unreachable(url: str, error: Exception) -> ServiceUnreachable:
     return ServiceUnreachable(f"the service at {url} does not answer: {error or type(error).__name__}")
-
-
-def _checked(response: "httpx.Response") -> "httpx.Response":
-    """The same response; the error that its problem tells of if it is none that was hoped for."""
-    if response.is_success:
-        return response
-    try:
-        problem = response.json()
-        kind, detail = str(problem["type"]), str(problem["detail"])
-    except (ValueError, KeyError, TypeError):
-        kind, detail = "", f"the service answered {response.status_code}, and not in its own words: is it icepact?"
-    if kind.startswith(PROBLEM_TYPE):
-        named = "".join(word.capitalize() for word in kind.removeprefix(PROBLEM_TYPE).split("-"))
-        if _kind(named) is not IcepactError:
-            raise _kind(named)(detail)
-    raise _BY_STATUS.get(response.status_code, BadInput if response.is_client_error else IcepactError)(detail)
-
-
-_BY_STATUS: Mapping[int, type[IcepactError]] = {
-    401: errors.Unauthorized,
-    403: errors.NotAllowed,
-    404: errors.NotFound,
-    409: errors.Conflict,
-    429: errors.TooManyRequests,
-    502: errors.TemporaryError,
-    503: errors.TemporaryError,
-    504: errors.TemporaryError,
-}
-
-
-def _kind(name: str | None) -> type[IcepactError]:
-    """A class of errors by its name; that of all errors if there is none of that name."""
-    found = getattr(errors, name or "", None)
-    return found if isinstance(found, type) and issubclass(found, IcepactError) else IcepactError
