@@ -17,6 +17,7 @@ from icepact.model.errors import QuotaUsed
 from icepact.model.formatting import format_money, format_size
 from icepact.model.job import DEFAULT_TENANT, Job, JobStatus, Queue, TenantLimit
 from icepact.model.plan import Plan
+from icepact.model.policy import Policy
 from icepact.model.tenant import Quota, QuotaUse
 from icepact.policy.options import Options
 from icepact.record.store import RecordStore
@@ -86,14 +87,17 @@ class Quotas:
 
     # -- before a run is begun --------------------------------------------------------------------
 
-    def capped(self, tenant: str, options: Options) -> Options:
-        """The options of a request, with no more for one run than the tenant may spend in an hour."""
+    def capped(self, tenant: str, options: Options, policy_of: Callable[[Options], Policy]) -> Options:
+        """The options of a request, with no more for one run than the tenant may spend in an hour. `policy_of` tells
+        what holds for the table with a request's options: what is lower there stays."""
         quota = self._tenants.quota(tenant)
         caps = {"max_bytes": quota.bytes_per_hour, "max_cost": quota.money_per_hour}
-        wanted = {name: getattr(options, name) for name in caps}
-        lower = {
-            name: cap for name, cap in caps.items() if cap is not None and (wanted[name] is None or wanted[name] > cap)
-        }
+        caps = {name: cap for name, cap in caps.items() if cap is not None}
+        if not caps:
+            return options
+        policy = policy_of(options)
+        wanted = {name: getattr(policy, name) for name in caps}
+        lower = {name: cap for name, cap in caps.items() if wanted[name] is None or wanted[name] > cap}
         return options.model_copy(update=lower) if lower else options
 
     def check(self, job: Job, plan: Plan) -> None:

@@ -335,7 +335,10 @@ class Worker:
         plan = self._store.job_plan(job.job_id) if request.operation is Operation.APPLY else b""
         options = options_of(request, self._application.policies.strategies)
         if request.operation in (Operation.COMPACT, Operation.MAINTAIN):
-            options = self._quotas.capped(job.tenant, options)
+            table = request.table or ""
+            options = self._quotas.capped(
+                job.tenant, options, lambda wanted: self._application.policy(table, wanted).policy
+            )
         sees = partial(self._tenants.sees, job.tenant)
         task = Task(request=request, options=options, listener=holding, plan=plan, sees=sees)
         return carry_out(self._application, task)

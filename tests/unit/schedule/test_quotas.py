@@ -24,6 +24,7 @@ from icepact.model.job import (
     WaitingJob,
 )
 from icepact.model.plan import Plan
+from icepact.model.policy import Policy
 from icepact.model.run import Claim, Owner, RunRecord
 from icepact.model.tenant import Quota
 from icepact.policy.options import Options
@@ -330,22 +331,29 @@ def test_holding_a_job_asks_about_its_plan(service: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "capped"),
+    ("given", "of_table", "capped"),
     [
-        ({}, {"max_bytes": 1000, "max_cost": 2.0}),
-        ({"max_bytes": 10, "max_cost": 9.0}, {"max_bytes": 10, "max_cost": 2.0}),
-        ({"max_bytes": 5000, "max_files": 3}, {"max_bytes": 1000, "max_cost": 2.0, "max_files": 3}),
+        ({}, {}, {"max_bytes": 1000, "max_cost": 2.0}),
+        ({"max_bytes": 10, "max_cost": 9.0}, {}, {"max_bytes": 10, "max_cost": 2.0}),
+        ({"max_bytes": 5000, "max_files": 3}, {}, {"max_bytes": 1000, "max_cost": 2.0, "max_files": 3}),
+        ({}, {"max_bytes": 10, "max_cost": 9.0}, {"max_cost": 2.0}),
+        ({"max_bytes": 20}, {"max_bytes": 10, "max_cost": 1.0}, {"max_bytes": 20}),
     ],
 )
 def test_one_run_is_planned_for_no_more_than_an_hour(
-    service: Service, given: dict[str, Any], capped: dict[str, Any]
+    service: Service, given: dict[str, Any], of_table: dict[str, Any], capped: dict[str, Any]
 ) -> None:
+    """What the table's policy says is lower stays as it is."""
+
+    def policy_of(wanted: Options) -> Policy:
+        return make_policy(**{**of_table, **wanted.model_dump(exclude_none=True)})
+
     service.tenant("red", bytes_per_hour=1000, money_per_hour=2.0)
     service.tenant("blue")
     options = Options.model_validate(given)
-    assert service.quotas.capped("red", options).model_dump(exclude_none=True) == capped
-    assert service.quotas.capped("blue", options) is options
-    assert service.quotas.capped("default", options) is options
+    assert service.quotas.capped("red", options, policy_of).model_dump(exclude_none=True) == capped
+    assert service.quotas.capped("blue", options, policy_of) is options
+    assert service.quotas.capped("default", options, policy_of) is options
 
 
 def test_without_quotas_nothing_is_looked_up(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
