@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.housekeeping import expire, orphans
+from icepact.iceberg.commit.deletion import BulkDeletion
 from icepact.iceberg.commit.expire import commit_expiry
 from icepact.model.errors import BadInput, IcepactError
 from icepact.model.expiry import ExpireResult
@@ -136,6 +137,25 @@ def test_expire_and_orphans(
     assert f"s3://{bucket}/{elsewhere}/what?.parquet" in s3.objects(elsewhere)
     for upload in uploads:
         client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+
+
+def test_a_store_whose_objects_are_not_to_be_deleted(
+    rest_catalog: RestCatalog,
+    gate: Gate,  # noqa: F811
+    table: str,
+    tmp_path: Path,
+) -> None:
+    """Somebody else's rules delete them: Iceberg is told so, and is asked."""
+    properties = {"s3.endpoint": f"http://127.0.0.1:{gate.port}", "s3.delete-enabled": "false"}
+    compactor = short_compactor(config=configuration(tmp_path, rest_catalog.properties | properties))
+    compactor.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {table.split('.')[0]}")
+    create(compactor.spark, table, "id bigint", version=2)
+    deletion = BulkDeletion(compactor.application.spark_catalog.table(table))
+    s3, key = rest_catalog.s3, f"{prefix_of(compactor, table)}data/lost.parquet"
+    s3.client.put_object(Bucket=s3.bucket, Key=key, Body=b"x")
+    assert deletion.delete([f"s3://{s3.bucket}/{key}"]) == []
+    assert key in {path.partition(f"{s3.bucket}/")[2] for path in s3.objects(prefix_of(compactor, table))}
+    assert deletions(gate) == 0
 
 
 # -- a store that fails -----------------------------------------------------------------------------

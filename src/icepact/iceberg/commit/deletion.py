@@ -5,13 +5,17 @@ from typing import Any
 
 from icepact.iceberg.commit.run_files import missing_files
 from icepact.iceberg.java.bridge import JavaError, error_class, is_transient
+from icepact.iceberg.java.classes import instance_of
 from icepact.iceberg.table.table import IcebergTable
 from icepact.model.errors import PermanentError
 
 _BATCH, _MOST = "s3.delete.batch-size", "1000"
 """Keys of one request: so many are allowed, a quarter of that is Iceberg's default."""
-_THREADS, _AT_ONCE = "s3.delete.num-threads", "4"
+_THREADS, _AT_ONCE = "s3.delete.num-threads", "8"
 """Requests under way: Iceberg has one for each core, which mostly wait for the store."""
+_NOT_PLAIN = ("s3.delete.tags.", "s3.delete-enabled", "s3.access-points.")
+"""Beginnings of settings with which deleting is not just to send keys: Iceberg does it then."""
+_S3 = "org.apache.iceberg.aws.s3.S3FileIO"
 _BULK = "org.apache.iceberg.io.SupportsBulkOperations"
 _CREDENTIALS = "org.apache.iceberg.io.SupportsStorageCredentials"
 _SOME_STAYED = "BulkDeletionFailureException"
@@ -25,6 +29,7 @@ class BulkDeletion:
         self._table = table
         self._io = _with_large_batches(table)
         self._in_bulk = table.java.class_of(_BULK).isInstance(self._io)
+        self._by_us = _is_plain_s3(table)
 
     def delete(self, paths: Sequence[str]) -> list[str]:
         """Delete these; returns those that are still there."""
@@ -47,6 +52,8 @@ class BulkDeletion:
             java.iceberg.CatalogUtil.deleteFiles(self._io, files, "unreachable", True)  # says nothing of what stays
             return not paths
         try:
+            if self._by_us:
+                return self._by_our_threads(files)
             self._io.deleteFiles(files)
         except JavaError as error:
             if error_class(error) != _SOME_STAYED and not is_transient(error):
@@ -54,12 +61,25 @@ class BulkDeletion:
             return False
         return True
 
+    def _by_our_threads(self, files: Any) -> bool:
+        settings = self._io.properties()
+        most, at_once = int(settings.get(_BATCH)), int(settings.get(_THREADS))
+        return bool(instance_of(self._table.java, "S3Deletion").delete(self._io, files, most, at_once))
+
+
+def _is_plain_s3(table: IcebergTable) -> bool:
+    """True if deleting from the table's storage is nothing but to send keys to S3."""
+    io = table.table.io()
+    if str(io.getClass().getName()) != _S3:
+        return False
+    return not any(key.startswith(_NOT_PLAIN) for key in table.java.mapping(io.properties()))
+
 
 def _with_large_batches(table: IcebergTable) -> Any:
     """The table's own access to storage, or the same with as many keys in a request as S3 allows."""
     java, io = table.java, table.table.io()
     name = str(io.getClass().getName())
-    if not name.startswith("org.apache.iceberg.aws.s3.S3FileIO") and not name.endswith(".ResolvingFileIO"):
+    if name != _S3 and not name.endswith(".ResolvingFileIO"):
         return io
     properties = java.jvm.java.util.HashMap(io.properties())
     if properties.containsKey(_BATCH) and properties.containsKey(_THREADS):

@@ -12,8 +12,8 @@ from icepact.iceberg.java.classes import instance_of, ship
 from icepact.iceberg.table.table import IcebergTable
 from icepact.model.housekeeping import FileTotals
 
-AT_ONCE = 12_000
-"""Files that are held in Python at once: on S3, three requests for each of the four that are under way."""
+AT_ONCE = 24_000
+"""Files that are held in Python at once: on S3, three requests for each of the eight that are under way."""
 MOST_HERE = 2_000_000
 """Entries of manifests that are read in this process; more are read by tasks of Spark."""
 _BLOCK = 1 << 20
