@@ -13,7 +13,7 @@ from icepact.model.run import CommittedBatch, Recovered, RunRecord
 from icepact.model.status import Status
 
 _MAIN = "main"
-_RUN_ID = re.compile(r"[0-9]{14}-[0-9a-f]{8}")
+_RUN_ID, _COUNT = re.compile(r"[0-9]{14}-[0-9a-f]{8}"), re.compile(r"[0-9]{1,18}")
 """Whoever writes to a table can write anything into summaries."""
 _BEGAN = "%Y%m%d%H%M%S"
 _OPERATIONS = {"expire-data": "ttl", "rewrite-manifests": "manifests"}
@@ -126,4 +126,4 @@ def _before_and_after(
 
 def _number(summary: Mapping[str, str], name: str) -> int | None:
     value = summary.get(name, "")
-    return int(value) if value.isascii() and value.isdecimal() else None
+    return int(value) if _COUNT.fullmatch(value) else None

@@ -1,6 +1,6 @@
 """Runs on a table on which the record store knows none, as its snapshots tell of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from icepact.assess.recovered_runs import runs_of_snapshots
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from icepact.iceberg.spark.catalog import SparkCatalog
 
 
-def past_runs(catalog: Catalog, table: str, open_catalog: "Callable[[], SparkCatalog]") -> Sequence[RunRecord]:
+def past_runs(catalog: Catalog, table: str, open_catalog: "Callable[[], SparkCatalog]") -> list[RunRecord]:
     """The runs on a table that its snapshots tell of, newest first; none if there is no such table. The catalog is
     opened in Spark if it cannot be asked otherwise."""
     try:
         history = _without_spark(catalog, table) or _in_spark(open_catalog(), table)
     except TableNotFound:
-        return ()
+        return []
     return runs_of_snapshots(history, catalog=catalog.recorded_as, table=table)
 
 

@@ -92,7 +92,7 @@ def test_commits_of_a_run_are_one_run_without_what_others_did_in_between() -> No
 
 
 def test_what_a_summary_does_not_say_is_not_known() -> None:
-    [run] = runs(ours(1, f"{FIRST}/0.1/1", total_data_files="many", total_records="-1", added_records="7"))
+    [run] = runs(ours(1, f"{FIRST}/0.1/1", total_data_files="many", total_records="-1", total_files_size="9" * 5000))
     assert run.recovered is not None
     found = run.recovered
     assert (found.files_before, found.files_after, found.rows_before, found.rows_after) == (None,) * 4
