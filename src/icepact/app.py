@@ -7,7 +7,7 @@ leaves it as one of icepact's errors.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, Unpack
 
@@ -433,9 +433,14 @@ class Application:
     # -- runs -------------------------------------------------------------------------------------
 
     def runs(self, table: str | None = None, *, limit: int = 100, open_only: bool = False) -> "Sequence[RunRecord]":
-        """Runs, newest first."""
+        """Runs, newest first. Of a table on which the record store knows none, those that its snapshots tell of."""
         name = None if table is None else self._full_name(table)
-        return self.store.runs(catalog=self.catalog.recorded_as, table=name, limit=limit, open_only=open_only)
+        found = self.store.runs(catalog=self.catalog.recorded_as, table=name, limit=limit, open_only=open_only)
+        if found or name is None or open_only:
+            return found
+        from icepact.maintain.past_runs import past_runs
+
+        return past_runs(self.catalog, name, partial(self._catalog_with, name))[:limit]
 
     def why_dead(self, run: "RunRecord") -> str | None:
         """Why nobody works on a run any more that has not ended; `None` if somebody may, or if it has ended."""

@@ -5,8 +5,10 @@ import itertools
 import pytest
 
 from tests.support.servers.fixtures import (  # noqa: F401
+    etcd_server,
     postgres,
     pytest_runtest_makereport,
+    redis_server,
     rest_catalog,
     s3_server,
     servers_folder,

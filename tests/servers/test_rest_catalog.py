@@ -7,6 +7,7 @@ import pytest
 
 from icepact.iceberg.commit.run_files import run_folder
 from icepact.iceberg.polling import watcher_of
+from icepact.maintain.past_runs import past_runs
 from icepact.model.run import RunRecord
 from icepact.model.status import Status
 from tests.support.compactors import short_compactor
@@ -37,6 +38,10 @@ def test_compaction(rest_catalog: RestCatalog, table: str, tmp_path: Path, versi
     assert ours
     assert not ours & {commit.snapshot_id for commit in found.commits}
     assert all(watcher.partitions(table, 50).values())
+    told = past_runs(compactor.application.catalog, table, lambda: pytest.fail("Spark was asked"))
+    assert {run.run_id: run.landed[-1].snapshot_id for run in told} == {
+        run.run_id: run.landed[-1].snapshot_id for run in compactor.application.runs(table) if run.landed
+    }
 
 
 def test_uploads_of_a_dead_run_are_aborted(rest_catalog: RestCatalog, table: str, tmp_path: Path) -> None:

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from icepact.iceberg.names import show_name
+from icepact.iceberg.metadata import history_of
+from icepact.iceberg.names import parse_levels, show_name
 from icepact.model.errors import CatalogUnusable
+from icepact.model.history import COMMIT_ID, TableHistory
 from icepact.policy.config import Catalog
 
 _log = logging.getLogger("icepact")
@@ -26,7 +28,6 @@ _AT_ONCE = 16
 _SQLITE = "jdbc:sqlite:"
 _DRIVERS = {"postgresql": "postgresql+psycopg"}
 _WRITES = frozenset({"append", "overwrite", "delete"})
-_COMMIT_ID = "icepact.commit-id"
 _SAID_BY_POLICIES = (
     "icepact.",
     "self-optimizing.",
@@ -70,6 +71,10 @@ class Watcher(Protocol):
     def metadata(self, table: str) -> TableMetadata | None:
         """What the metadata says of a table that `markers` has named; `None` if it cannot be read from here."""
 
+    def history(self, table: str) -> TableHistory | None:
+        """The history of a table as it is now, whether `markers` has named it or not; `None` if there is no such table,
+        or if it cannot be read from here."""
+
     def partitions(self, table: str, newest: int) -> Mapping[str, Sequence[datetime]]:
         """Commits by writers by the partitions that they changed, of so many of the newest commits; empty if that
         cannot be read from here."""
@@ -110,30 +115,17 @@ class _DatabaseWatcher:
 
     def markers(self) -> Mapping[str, str]:
         """The metadata file of each table: one query."""
-        from sqlalchemy import text
-        from sqlalchemy.exc import SQLAlchemyError
-
-        if self._file is not None and not self._file.is_file():
-            return {}  # nothing was ever made in it; asking would make it
-        asked = text("SELECT * FROM iceberg_tables WHERE catalog_name = :catalog")
-        try:
-            with self._engine.connect() as connection:
-                answer = connection.execute(asked, {"catalog": self._catalog.name})
-                columns = list(answer.keys())
-                space, name, location = (
-                    columns.index(one) for one in ("table_namespace", "table_name", "metadata_location")
-                )
-                kind = columns.index("iceberg_type") if "iceberg_type" in columns else None
-                found = {
-                    self._name(row[space], row[name]): row[location]
-                    for row in answer.fetchall()
-                    if row[location] and (kind is None or row[kind] in (None, "TABLE"))
-                }
-        except SQLAlchemyError as error:  # its message may quote the address
-            why = type(error).__name__
-            raise CatalogUnusable(f"the catalog {self._catalog.name} cannot be asked for changes: {why}") from None
-        self._locations = found
-        return found
+        columns, rows = self._asked("SELECT * FROM iceberg_tables WHERE catalog_name = :catalog")
+        if not columns:
+            return {}
+        space, name, location = (columns.index(one) for one in ("table_namespace", "table_name", "metadata_location"))
+        kind = columns.index("iceberg_type") if "iceberg_type" in columns else None
+        self._locations = {
+            self._name(row[space], row[name]): row[location]
+            for row in rows
+            if row[location] and (kind is None or row[kind] in (None, "TABLE"))
+        }
+        return self._locations
 
     def metadata(self, table: str) -> TableMetadata | None:
         """From the metadata file, if it is on this machine."""
@@ -143,22 +135,39 @@ class _DatabaseWatcher:
         except _BROKEN:
             return None
 
+    def history(self, table: str) -> TableHistory | None:
+        """From the metadata file, if it is on this machine."""
+        *namespace, name = parse_levels(table)
+        _, rows = self._asked(
+            "SELECT metadata_location FROM iceberg_tables"
+            " WHERE catalog_name = :catalog AND table_namespace = :namespace AND table_name = :name",
+            namespace=".".join(namespace),
+            name=name,
+        )
+        return _history(_read(rows[0][0]), rows[0][0]) if rows and rows[0][0] else None
+
     def partitions(self, table: str, newest: int) -> Mapping[str, Sequence[datetime]]:
         """From the manifests that these commits have added, if they are on this machine."""
         document = self._document(table)
         return {} if document is None else _partitions(document, newest, {})
 
     def _document(self, table: str) -> Mapping[str, Any] | None:
-        location = self._locations.get(table, "")
-        if not location.startswith(_LOCAL):
-            return None
-        path = Path(location.removeprefix("file://").removeprefix("file:"))
+        return _read(self._locations.get(table, ""))
+
+    def _asked(self, query: str, **given: str) -> tuple[Sequence[str], Sequence[Any]]:
+        """Names of columns, and rows; neither where nothing was ever made in the catalog."""
+        from sqlalchemy import text
+        from sqlalchemy.exc import SQLAlchemyError
+
+        if self._file is not None and not self._file.is_file():
+            return (), ()  # asking would make it
         try:
-            data = path.read_bytes()
-            document = json.loads(gzip.decompress(data) if ".gz." in path.name else data)
-        except (OSError, *_BROKEN):
-            return None
-        return document if isinstance(document, dict) else None
+            with self._engine.connect() as connection:
+                answer = connection.execute(text(query), {"catalog": self._catalog.name, **given})
+                return list(answer.keys()), answer.fetchall()
+        except SQLAlchemyError as error:  # its message may quote the address
+            why = type(error).__name__
+            raise CatalogUnusable(f"the catalog {self._catalog.name} cannot be asked for changes: {why}") from None
 
     def _name(self, namespace: str, table: str) -> str:
         key = namespace, table
@@ -184,6 +193,19 @@ def _url(properties: Mapping[str, str]) -> Any:
         database=parts.path.removeprefix("/"),
         query={"connect_timeout": "10"},
     )
+
+
+def _read(location: str) -> Mapping[str, Any] | None:
+    """A metadata file; `None` if it is not on this machine, or is none."""
+    if not location.startswith(_LOCAL):
+        return None
+    path = Path(location.removeprefix("file://").removeprefix("file:"))
+    try:
+        data = path.read_bytes()
+        document = json.loads(gzip.decompress(data) if ".gz." in path.name else data)
+    except (OSError, *_BROKEN):
+        return None
+    return document if isinstance(document, dict) else None
 
 
 # -- REST catalogs --------------------------------------------------------------------------------
@@ -223,6 +245,11 @@ class _RestWatcher:
         except _BROKEN:
             return None
 
+    def history(self, table: str) -> TableHistory | None:
+        """With all snapshots."""
+        document = self._document(table) or {}
+        return _history(document.get("metadata"), str(document.get("metadata-location") or ""))
+
     def partitions(self, table: str, newest: int) -> Mapping[str, Sequence[datetime]]:
         """From the manifests that these commits have added, with what the catalog gives to read them."""
         document = self._document(table)
@@ -232,7 +259,7 @@ class _RestWatcher:
 
     def _document(self, table: str) -> Mapping[str, Any] | None:
         try:
-            answer = self._asked(self._parts[table], "all")
+            answer = self._asked(self._parts.get(table) or parse_levels(table), "all")
             return dict(answer.json()) if answer.status_code == 200 else None
         except ValueError:  # what it says of this table is no JSON
             return None
@@ -284,6 +311,13 @@ class _RestWatcher:
         return CatalogUnusable(f"the catalog {self._catalog.name} cannot be asked for changes: {type(error).__name__}")
 
 
+def _history(document: Mapping[str, Any] | None, location: str) -> TableHistory | None:
+    try:
+        return None if document is None else history_of(document, location)
+    except _BROKEN:
+        return None
+
+
 def _metadata(document: Mapping[str, Any]) -> TableMetadata:
     """What Iceberg's metadata says."""
     snapshots = sorted(document.get("snapshots") or (), key=lambda one: int(one["timestamp-ms"]))
@@ -296,7 +330,7 @@ def _metadata(document: Mapping[str, Any]) -> TableMetadata:
 
 
 def _by_writer(summary: Mapping[str, str]) -> bool:
-    return summary.get("operation", "append") in _WRITES and _COMMIT_ID not in summary
+    return summary.get("operation", "append") in _WRITES and COMMIT_ID not in summary
 
 
 def _commit(snapshot: Mapping[str, Any]) -> WriterCommit:

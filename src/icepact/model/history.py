@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+COMMIT_ID = "icepact.commit-id"
+"""By this, in the summary of a snapshot, icepact knows its own."""
 _FOR_EVER = 10**13
 """Milliseconds that are older than any table; dates that are so long ago still have a year."""
 
@@ -29,6 +31,8 @@ class SnapshotNode:
     staged: str | None = None
     """The id under which a writer staged it for somebody to publish (write, audit, publish); `None` if nobody did, or
     somebody has published it."""
+    summary: Mapping[str, str] = field(default_factory=dict)
+    """What it says of itself, if icepact made it; else empty."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

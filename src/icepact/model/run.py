@@ -93,6 +93,25 @@ def groups_of(commits: Iterable[CommittedBatch | Attempt]) -> frozenset[str]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Recovered:
+    """What the snapshots of a table tell of a run that the record store does not know. Before and after speak of the
+    table's branch; `None` is what the snapshots do not say. What the run took and cost, they never do."""
+
+    operation: str
+    """What was asked for."""
+    committed_at: Moment
+    """Of its last commit."""
+    files_before: int | None
+    files_after: int | None
+    rows_before: int | None
+    """Records in data files, deleted ones included."""
+    rows_after: int | None
+    bytes_before: int | None
+    """Of all live files, delete files included."""
+    bytes_after: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunRecord(Document):
     """One line of history."""
 
@@ -104,7 +123,9 @@ class RunRecord(Document):
     started_at: Moment
     finished_at: Moment | None = None
     outcome: Outcome | None = None
-    """`None` while the run goes on or if it died."""
+    """`None` while the run goes on, if it died, or if it is recovered."""
+    recovered: Recovered | None = None
+    """`None` of a run that the record store knows; nothing else is kept there."""
     uuid: Annotated[str, HIDDEN] = ""
     """Of the table."""
     owner: Annotated[Owner | None, PlainSerializer(lambda owner: owner and str(owner), return_type=str | None)] = None

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
 
+from icepact.assess.recovered_runs import runs_of_snapshots
 from icepact.economics.spending import HOUR, hourly_limits, spent_by_table
 from icepact.iceberg.names import parse_levels
 from icepact.iceberg.polling import UNKNOWN, TableMetadata, Watcher
@@ -20,6 +21,7 @@ from icepact.maintain.limits import hourly_budgets
 from icepact.model.activity import Activity
 from icepact.model.errors import BadInput, IcepactError, JobNotFound, TableNotFound
 from icepact.model.job import DEFAULT_TENANT, JobRequest, JobStatus, Operation
+from icepact.model.run import RunRecord
 from icepact.model.schedule import Chosen, Due, Forecast
 from icepact.policy.config import Allowance, Budgets, Catalog
 from icepact.policy.layers import CARRIED, Policies, TablePolicy
@@ -259,6 +261,11 @@ class CatalogFleet:
         """How likely writers are quiet during a run that begins at a moment; `None` if nothing is known about them."""
         activity = self.activity(table, now)
         return None if activity is None else quiet_chance(activity, timing.zone, self.run_length(table))
+
+    def past_runs(self, table: str) -> Sequence[RunRecord]:
+        """Runs on a table as its snapshots tell of them, newest first; none if that cannot be read without Java."""
+        history = None if self._watcher is None else self._watcher.history(table)
+        return () if history is None else runs_of_snapshots(history, catalog=self._catalog.recorded_as, table=table)
 
     def properties(self, table: str) -> Mapping[str, str]:
         """What a table says itself, if that can be read without Java; TableNotFound if it is known not to be there."""

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from icepact.housekeeping.retention import before, decide_retention, retention_settings
-from icepact.iceberg.table.history import history_of
+from icepact.iceberg.metadata import history_of
 from icepact.model.history import TableHistory
 
 NOW = datetime(2026, 11, 18, tzinfo=UTC)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icepact.housekeeping.retention import MAX_REF_AGE, Retention, decide_retention, retention_settings
-from icepact.iceberg.table.history import history_of
+from icepact.iceberg.metadata import history_of
 from icepact.model.history import SnapshotNode, SnapshotRef, TableHistory, age_of
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -12,8 +12,9 @@ import requests
 from icepact.iceberg.catalogs import embedded
 from icepact.iceberg.polling import UNKNOWN, _RestWatcher, watcher_of
 from icepact.model.errors import CatalogUnusable
+from icepact.model.history import COMMIT_ID
 from icepact.policy.config import Catalog
-from tests.support.listed import listed, snapshot
+from tests.support.listed import listed, snapshot, write_metadata
 
 
 def test_all_tables_of_a_database_are_one_query(tmp_path: Path) -> None:
@@ -62,6 +63,37 @@ def test_metadata_tells_what_writers_did_and_what_a_table_wants(tmp_path: Path) 
     assert found.properties == {"icepact.schedule": "6h"}
 
 
+def test_the_history_of_a_table_is_read_as_it_is_now(tmp_path: Path) -> None:
+    catalog = listed(tmp_path, [("db.raw", "odd name", "", "TABLE"), ("db", "gone", "s3://b/1.json", "TABLE")])
+    watcher = watcher_of(catalog)
+    assert watcher is not None
+    assert watcher.history("db.raw.`odd name`") is None
+    write_metadata(tmp_path, "odd name", 1, [snapshot(1, total="3"), snapshot(2, **{COMMIT_ID: "r/1/1", "total": "2"})])
+    found = watcher.history("db.raw.`odd name`")
+    assert found is not None
+    assert [dict(node.summary) for node in found.snapshots] == [
+        {},
+        {"operation": "append", COMMIT_ID: "r/1/1", "total": "2"},
+    ]
+    write_metadata(tmp_path, "odd name", 2, [snapshot(3)])
+    later = watcher.history("db.raw.`odd name`")
+    assert later is not None
+    assert [node.snapshot_id for node in later.snapshots] == [3]
+    assert watcher.history("db.gone") is None
+    assert watcher.history("db.nobody") is None
+
+
+def test_a_rest_catalog_tells_the_history_of_a_table_that_was_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = json.dumps({"metadata-location": "m1", "metadata": {"snapshots": [snapshot(7, **{COMMIT_ID: "r/1/1"})]}})
+    said = {("a.b", "t"): answer_of(200, text.encode()), ("a", "dropped"): answer_of(404, b"{}")}
+    watcher = _RestWatcher(Catalog(name="lake", properties={"type": "rest", "uri": "http://nowhere"}))
+    monkeypatch.setattr(watcher, "_asked", lambda parts, snapshots: said[parts] if snapshots == "all" else None)
+    found = watcher.history("`a.b`.t")
+    assert found is not None
+    assert [(node.snapshot_id, node.summary[COMMIT_ID]) for node in found.snapshots] == [(7, "r/1/1")]
+    assert watcher.history("a.dropped") is None
+
+
 ENDLESS = '{"snapshots": [{"snapshot-id": 1, "timestamp-ms": 1' + "0" * 30 + "}]}"
 
 
@@ -72,12 +104,14 @@ def test_metadata_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None
     assert watcher is not None
     watcher.markers()
     assert watcher.metadata("db.t") is None
+    assert watcher.history("db.t") is None
 
 
 def test_a_catalog_that_is_not_there_yet_has_no_tables_and_is_not_made(tmp_path: Path) -> None:
     watcher = watcher_of(embedded(str(tmp_path / "none")))
     assert watcher is not None
     assert watcher.markers() == {}
+    assert watcher.history("db.t") is None
     assert not (tmp_path / "none").exists()
 
 

@@ -1,5 +1,6 @@
 """Runs, under way and past, as the record store has them: listed, stopped, carried on with."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -52,7 +53,8 @@ def list_runs(
 def history(
     asked: Viewer, table: Table, open_only: OpenOnly = False, limit: Limit = 50, cursor: After = None
 ) -> Response:
-    """Runs on a table, newest first, with their outcomes."""
+    """Runs on a table, newest first, with their outcomes. If the record store knows none, those that the snapshots of
+    the table tell of: `recovered` is what they say."""
     return _page(asked, asked.table(table), open_only, limit, cursor)
 
 
@@ -122,6 +124,9 @@ def _job_of(asked: Asked, run: RunRecord) -> Job | None:
 def _page(asked: Asked, table: str | None, open_only: bool, limit: int, cursor: str | None) -> Response:
     service = asked.context.service
     position, size = _position_of(cursor), limit + 1
+    if table is not None and not open_only and _knows_none(asked, table):
+        past = [run for run in asked.context.fleet.past_runs(table) if position is None or _began_at(run) < position]
+        return _answer(asked, past[:size], limit)
     found: list[RunRecord] = []
     while len(found) <= limit:  # only some of them may exist for whoever asks
         batch = service.store.runs(
@@ -135,11 +140,26 @@ def _page(asked: Asked, table: str | None, open_only: bool, limit: int, cursor: 
         found += [run for run in batch if asked.caller.sees(run.table)]
         if len(batch) < size:
             break
-        position, size = (batch[-1].started_at, batch[-1].run_id), _BATCH
+        position, size = _began_at(batch[-1]), _BATCH
     whole = [service.store.run(run.run_id) or run for run in found[:limit]]
+    return _answer(asked, [*whole, *found[limit:]], limit)
+
+
+def _knows_none(asked: Asked, table: str) -> bool:
+    service = asked.context.service
+    return not service.store.runs(catalog=service.catalog.recorded_as, table=table, limit=1, outcomes=False)
+
+
+def _answer(asked: Asked, found: Sequence[RunRecord], limit: int) -> Response:
+    """A page of runs; there is a next one if more were found than are shown."""
     last = found[limit - 1] if len(found) > limit else None
     more = None if last is None else cursor_of(_KIND, f"{last.started_at.isoformat()} {last.run_id}")
-    return json_answer({"items": [_document(asked, run) for run in whole], "next": more})
+    return json_answer({"items": [_document(asked, run) for run in found[:limit]], "next": more})
+
+
+def _began_at(run: RunRecord) -> tuple[datetime, str]:
+    """Of a run among others: pages begin after one."""
+    return run.started_at, run.run_id
 
 
 def _position_of(cursor: str | None) -> tuple[datetime, str] | None:

@@ -9,7 +9,8 @@ from icepact.model.costs import Costs
 from icepact.model.fleet import Fleet, RankedTable, Visit, VisitStatus
 from icepact.model.formatting import format_money, format_seconds, format_size, plural
 from icepact.model.job import Job, JobProgress, JobStatus
-from icepact.model.run import RunRecord
+from icepact.model.outcome import Outcome
+from icepact.model.run import Recovered, RunRecord
 
 REASON = "why not"
 
@@ -93,16 +94,22 @@ def _visit_line(visit: Visit) -> str:
 def run_columns(runs: Sequence[RunRecord], dead: Mapping[str, str]) -> list[Column]:
     """Runs, under way and past; `dead` are those that nobody works on any more."""
     outcomes = [run.outcome for run in runs]
-    files = [f"{o.files_before:,} -> {o.files_after:,}" if o else "" for o in outcomes]
+    said = [run.outcome or run.recovered for run in runs]
     return [
         Column("run", [run.run_id for run in runs], left=True),
         Column("table", [escape(run.table) for run in runs], left=True),
-        Column("what", [o.operation if o else "" for o in outcomes], rank=4, left=True),
+        Column("what", [one.operation if one else "" for one in said], rank=4, left=True),
         Column("status", ["dead" if run.run_id in dead else run.status.value for run in runs], left=True),
         Column("started", [f"{run.started_at:%Y-%m-%d %H:%M:%S}" for run in runs], rank=3, left=True),
         Column("took", [format_seconds(o.seconds) if o else "" for o in outcomes], rank=2),
-        Column("files", files, rank=1),
+        Column("files", [_files(one) for one in said], rank=1),
     ]
+
+
+def _files(said: Outcome | Recovered | None) -> str:
+    if said is None or said.files_before is None or said.files_after is None:
+        return ""
+    return f"{said.files_before:,} -> {said.files_after:,}"
 
 
 def cost_columns(found: Sequence[Costs]) -> list[Column]:

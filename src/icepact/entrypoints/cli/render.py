@@ -329,6 +329,8 @@ class Renderer:
             self.out.print(f"{run_id} is dead: {why}; carry on: icepact resume {run_id}", markup=False)
         if dead:
             self.out.print("icepact cleanup ends dead runs and deletes what they left")
+        for table in dict.fromkeys(run.table for run in runs if run.recovered):
+            self.out.print(f"the record store knows no run on {table}: its snapshots tell of these", markup=False)
 
     @_or_document(lambda found: {"jobs": [job.to_dict() for job in found]})
     def jobs(self, found: Sequence[Job]) -> None:
