@@ -31,13 +31,13 @@ class Watch:
     """Waits for jobs without holding a thread: however many wait, the store is asked only so often."""
 
     def __init__(self, service: Service) -> None:
-        self._jobs, self._ended = service.jobs, service.ended
+        self._jobs, self._ended, self._ending = service.jobs, service.ended, service.ending
         self._waiting = 0
 
     async def ended(self, job: Job, seconds: float) -> Job:
-        """A job once it has ended, or as it is after so many seconds."""
+        """A job once it has ended, or as it is after so many seconds, or once this process is about to end."""
         until, look, rung = time.monotonic() + seconds, _FIRST_LOOK, 0
-        while not job.status.ended and (left := until - time.monotonic()) > 0:
+        while not (job.status.ended or self._ending.is_set()) and (left := until - time.monotonic()) > 0:
             look = await self.pause(job, look, left, since=rung)
             rung = self.rung
             job = await anyio.to_thread.run_sync(self._jobs.get, job.job_id)
