@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from icepact.entrypoints.api.callers import Buckets
+from icepact.entrypoints.api.callers import Buckets, Streams
 from icepact.entrypoints.api.settings import ApiSettings
 from icepact.entrypoints.serving import Service, fleet_of
 from icepact.model.job import Job
@@ -78,8 +78,8 @@ class Context:
     metrics: ServiceMetrics
     fleet: CatalogFleet
     """As schedules see it."""
-    streams: int = 0
-    """That are open."""
+    streams: Streams
+    """Of events, that are open."""
 
 
 def context_of(service: Service, settings: ApiSettings, workers: Path | None = None) -> Context:
@@ -98,5 +98,6 @@ def context_of(service: Service, settings: ApiSettings, workers: Path | None = N
         buckets=Buckets(settings.requests_per_second, settings.burst),
         audit=Audit(service.store, clock=service.clock),
         metrics=ServiceMetrics(StoreGauges(service.store, service.catalog.recorded_as, tables=most), workers=workers),
+        streams=Streams(settings.most_streams, settings.most_streams_of_key),
         failures=Buckets(settings.failures_per_minute / 60, settings.failures_per_minute),
     )
