@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from icepact.iceberg.names import show_name
 from icepact.model.errors import CatalogUnusable
@@ -63,9 +63,10 @@ class TableMetadata:
 class Watcher(Protocol):
     """Looks at a catalog."""
 
-    def markers(self) -> Mapping[str, str]:
+    def markers(self) -> Mapping[str, str] | None:
         """By full name of each table: something that is another one after every commit; UNKNOWN if it cannot be told
-        now."""
+        now. `None` if there is no catalog now, which says nothing about its tables; CatalogUnusable if it does not
+        answer."""
 
     def metadata(self, table: str) -> TableMetadata | None:
         """What the metadata says of a table that `markers` has named; `None` if it cannot be read from here."""
@@ -99,22 +100,24 @@ class _DatabaseWatcher:
     """Looks at a catalog in SQLite or PostgreSQL."""
 
     def __init__(self, catalog: Catalog) -> None:
-        from sqlalchemy import create_engine
+        from sqlalchemy import NullPool, create_engine
 
         self._catalog = catalog
         self._names: dict[tuple[str, str], str] = {}
         self._locations: Mapping[str, str] = {}
         uri = catalog.properties["uri"]
         self._file = Path(uri.removeprefix(_SQLITE)) if uri.startswith(_SQLITE) else None
-        self._engine = create_engine(_url(catalog.properties), pool_pre_ping=self._file is None)
+        more: Mapping[str, Any] = {"pool_pre_ping": True} if self._file is None else {"poolclass": NullPool}
+        self._engine = create_engine(_url(catalog.properties), **more)  # a file may be another one by the next look
 
-    def markers(self) -> Mapping[str, str]:
-        """The metadata file of each table: one query."""
+    def markers(self) -> Mapping[str, str] | None:
+        """The metadata file of each table: one query. `None` while the file of the catalog is not there: nothing was
+        ever made in it, or it is being moved."""
         from sqlalchemy import text
         from sqlalchemy.exc import SQLAlchemyError
 
         if self._file is not None and not self._file.is_file():
-            return {}  # nothing was ever made in it; asking would make it
+            return None
         asked = text("SELECT * FROM iceberg_tables WHERE catalog_name = :catalog")
         try:
             with self._engine.connect() as connection:
@@ -172,8 +175,10 @@ def _url(properties: Mapping[str, str]) -> Any:
 
     uri = properties["uri"]
     if uri.startswith(_SQLITE):
-        # only looked at: a catalog that writers hold for a moment is waited for
-        return URL.create("sqlite", database=uri.removeprefix(_SQLITE))
+        # only looked at: a catalog that writers hold for a moment is waited for, and one that is not there is not made
+        return URL.create(
+            "sqlite", database=f"file:{quote(uri.removeprefix(_SQLITE))}", query={"mode": "rw", "uri": "true"}
+        )
     parts = urlsplit(uri.removeprefix("jdbc:"))
     return URL.create(
         _DRIVERS[parts.scheme],
