@@ -160,10 +160,10 @@ class Holding:
         return self._stop_run()
 
     def last_word(self) -> None:
-        """Record how far the job has come when its operation has ended, if that is possible."""
-        if self._unrecorded is not None:
-            with suppress(IcepactError):
-                self.beat()
+        """Record how far the job has come when its operation has ended, and hear whether it was cancelled, if that is
+        possible."""
+        with suppress(IcepactError):
+            self.beat()
 
     def stop_for(self, reason: StopReason) -> None:
         """Have the job stop; a reason that there is already stays, unless the job is lost."""

@@ -153,3 +153,11 @@ def test_a_store_that_is_away_loses_no_progress(
     holding.beat()
     told: Sequence[Any] = (seen(store).progress.units, seen(store).progress.step, seen(store).run_id)
     assert told == (1, "staged", "ours")
+
+
+def test_at_the_end_it_is_heard_whether_the_job_was_cancelled(store: KvStore, holding: Holding) -> None:
+    """Nothing else is left to be told."""
+    holding.beat()
+    store.ask_to_cancel_job("j1")
+    holding.last_word()
+    assert holding.job.cancel_asked
