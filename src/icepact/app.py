@@ -482,10 +482,13 @@ class Application:
         return resume_first(context, name, request, progress or Silent())
 
     def cancel(self, run_id: str) -> str:
-        """Ask a run to stop; says what will happen."""
-        from icepact.record.liveness import ask_to_stop
+        """Ask a run to stop, and cancel the job whose run it is; says what will happen."""
+        from icepact.record.liveness import ask_to_stop, job_of
 
-        return ask_to_stop(self._run(run_id), self.store)
+        run = self._run(run_id)
+        job = job_of(run, self.store)
+        said = ask_to_stop(run, job, self.store)
+        return said if job is None else f"{said}; job {job.job_id} is cancelled with it"
 
     def clean_up(
         self, table: str | None = None, *, delete: bool = False, task_timeout: timedelta | None = None

@@ -1,6 +1,7 @@
 """The documentation is true: options, commands, flags, links, examples and samples are checked against the code."""
 
 import ast
+import configparser
 import json
 import re
 import shlex
@@ -128,6 +129,15 @@ def test_every_key_beyond_one_run_is_documented() -> None:
     told = {row[0]: row[1] for row in _table_of("policies.md", "Options") if len(row) == 3}
     assert set(told) == {*ScheduleOptions.model_fields, "suspend"}
     assert {key: name for name, key in told.items() if key != "none"} == CARRIED
+
+
+def test_the_unit_waits_until_the_service_has_ended() -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.read_string((DOCS / "deployment.md").read_text().split("<!-- unit -->\n```ini\n")[1].split("```")[0])
+    said = unit["Service"]
+    assert Path(said["ExecStart"]).name in {f"icepact {name}" for name in _commands()}
+    assert said["KillMode"] == "mixed"
+    assert float(said["TimeoutStopSec"]) >= Config().service.grace + 10
 
 
 def test_the_exceptions_of_the_fingerprint_are_documented() -> None:

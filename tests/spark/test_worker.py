@@ -287,12 +287,24 @@ def during(step: str, act: Callable[[Holding], object], monkeypatch: pytest.Monk
     monkeypatch.setattr(Holding, "step", at)
 
 
+@pytest.mark.parametrize("asked", ["job", "run"])
 def test_a_run_is_cancelled_with_its_job_and_can_be_done_later(
-    do: Do, jobs: Jobs, store: RecordStore, spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
+    do: Do,
+    jobs: Jobs,
+    application: Application,
+    spark: SparkSession,
+    table: str,
+    asked: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Whichever of them is cancelled."""
     before = commits(spark, table)
+
+    def cancel(holding: Holding) -> object:
+        return jobs.cancel(holding.job.job_id) if asked == "job" else application.cancel(holding.run_id or "")
+
     with monkeypatch.context() as patch:
-        during("staged", lambda holding: store.ask_to_cancel_job(holding.job.job_id), patch)
+        during("staged", cancel, patch)
         job = do(Operation.COMPACT, table, options={"min_input_files": 2})
     assert (job.status, job.error) == (JobStatus.CANCELLED, f"job {job.job_id} was cancelled")
     assert commits(spark, table) == before
@@ -441,7 +453,7 @@ def test_a_job_whose_run_failed_begins_anew(
     do: Do, jobs: Jobs, store: RecordStore, application: Application, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        during("staged", lambda holding: application.cancel(holding.run_id or ""), patch)
+        during("staged", lambda holding: store.ask_to_cancel(holding.run_id or ""), patch)
         first = do(Operation.COMPACT, table, options={"min_input_files": 2})
     assert (first.status, first.failures, first.run_id) == (JobStatus.QUEUED, 1, None)
     cancelled = application.runs(table)[0]

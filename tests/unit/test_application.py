@@ -16,8 +16,9 @@ from icepact.entrypoints.cli.main import _guarded
 from icepact.entrypoints.library import Compactor
 from icepact.iceberg.catalogs import choose_catalog
 from icepact.maintain import compaction
-from icepact.model.errors import BadInput, Cancelled, IcepactError
+from icepact.model.errors import BadInput, Cancelled, Conflict, IcepactError
 from icepact.model.fleet import Fleet, RankBy, TableSummary, Visit, VisitStatus
+from icepact.model.job import JobStatus
 from icepact.model.limits import Limit, Resource
 from icepact.model.outcome import Outcome
 from icepact.model.plan import Plan
@@ -28,8 +29,9 @@ from icepact.policy.config import Budgets, Config
 from icepact.policy.layers import Policies
 from icepact.policy.options import Options, options
 from icepact.record.kv.store import KvStore
+from tests.support.jobs import US, job_request, make_job
 from tests.support.planning import make_plan
-from tests.support.records import run_outcome, run_record
+from tests.support.records import NOON, run_outcome, run_record
 from tests.support.states import MB, data_file, make_policy, make_state
 
 TABLE = "db.events"
@@ -225,3 +227,44 @@ def test_a_round_goes_no_further_where_what_died_did_not_end_well(stage: Stage) 
     assert (visit.ended, visit.resumed) == (VisitStatus.FAILED, stage.resumed)
     assert visit.reason == "run r1 was resumed and is failed: no room"
     assert stage.heard == ["resume"]
+
+
+# -- stopping a run -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("told", "status"), [("r1", JobStatus.RUNNING), (None, JobStatus.RUNNING), ("r1", JobStatus.QUEUED)]
+)
+def test_whoever_stops_a_run_cancels_the_job_whose_run_it_is(told: str | None, status: JobStatus) -> None:
+    """Also before its worker has told of the run, and while the job waits to be carried on with."""
+    app = application()
+    app.store.begin(run_record("r1", catalog="prod", owner=US))
+    for name, table in (("its", TABLE), ("next", TABLE), ("other", "db.other")):
+        app.store.submit_job(make_job(name, job_request(table=table), catalog="prod"))
+    job = app.store.take_job("prod", US, seconds=600, choose=lambda _: "its")
+    assert job is not None
+    if told is not None:
+        assert app.store.renew_job(job.claim, seconds=600, run_id=told)
+    if status is JobStatus.QUEUED:
+        app.store.return_job(job.claim, due_at=NOON, begin_anew=False)
+    assert app.cancel("r1").endswith("; job its is cancelled with it")
+    run = app.store.run("r1")
+    assert run is not None
+    assert run.cancel_asked
+    jobs = {one.job_id: one for one in app.store.jobs(catalog="prod")}
+    assert [name for name in ("its", "next", "other") if jobs[name].cancel_asked] == ["its"]
+    assert jobs["its"].status is (JobStatus.CANCELLED if status is JobStatus.QUEUED else JobStatus.RUNNING)
+
+
+def test_a_run_that_has_ended_takes_no_job_along() -> None:
+    app = application()
+    app.store.finish(app.store.begin(run_record("r1", catalog="prod", owner=US)), run_outcome("r1"))
+    app.store.submit_job(make_job("its", catalog="prod"))
+    job = app.store.take_job("prod", US, seconds=600, choose=lambda _: "its")
+    assert job is not None
+    app.store.renew_job(job.claim, seconds=600, run_id="r1")
+    with pytest.raises(Conflict, match="nothing to cancel"):
+        app.cancel("r1")
+    found = app.store.job("its")
+    assert found is not None
+    assert not found.cancel_asked

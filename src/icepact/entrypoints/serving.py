@@ -52,6 +52,8 @@ class Service:
     """The time, by a clock that is the same for all who share the store."""
     draining: threading.Event = field(default_factory=threading.Event)
     """Set once this process is to end: it is not ready any more, and takes no new jobs."""
+    ending: threading.Event = field(default_factory=threading.Event)
+    """Set once its workers have ended, and it is about to: whoever waits for a job is answered now."""
     submitted: Bell = field(default_factory=Bell)
     """Rings in this process when a job was put into the queue."""
     ended: Bell = field(default_factory=Bell)

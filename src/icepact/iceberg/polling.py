@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from icepact.iceberg.metadata import history_of
 from icepact.iceberg.names import parse_levels, show_name
@@ -64,9 +64,10 @@ class TableMetadata:
 class Watcher(Protocol):
     """Looks at a catalog."""
 
-    def markers(self) -> Mapping[str, str]:
+    def markers(self) -> Mapping[str, str] | None:
         """By full name of each table: something that is another one after every commit; UNKNOWN if it cannot be told
-        now."""
+        now. `None` if there is no catalog now, which says nothing about its tables; CatalogUnusable if it does not
+        answer."""
 
     def metadata(self, table: str) -> TableMetadata | None:
         """What the metadata says of a table that `markers` has named; `None` if it cannot be read from here."""
@@ -104,20 +105,22 @@ class _DatabaseWatcher:
     """Looks at a catalog in SQLite or PostgreSQL."""
 
     def __init__(self, catalog: Catalog) -> None:
-        from sqlalchemy import create_engine
+        from sqlalchemy import NullPool, create_engine
 
         self._catalog = catalog
         self._names: dict[tuple[str, str], str] = {}
         self._locations: Mapping[str, str] = {}
         uri = catalog.properties["uri"]
         self._file = Path(uri.removeprefix(_SQLITE)) if uri.startswith(_SQLITE) else None
-        self._engine = create_engine(_url(catalog.properties), pool_pre_ping=self._file is None)
+        more: Mapping[str, Any] = {"pool_pre_ping": True} if self._file is None else {"poolclass": NullPool}
+        self._engine = create_engine(_url(catalog.properties), **more)  # a file may be another one by the next look
 
-    def markers(self) -> Mapping[str, str]:
-        """The metadata file of each table: one query."""
+    def markers(self) -> Mapping[str, str] | None:
+        """The metadata file of each table: one query. `None` while the file of the catalog is not there: nothing was
+        ever made in it, or it is being moved."""
         columns, rows = self._asked("SELECT * FROM iceberg_tables WHERE catalog_name = :catalog")
         if not columns:
-            return {}
+            return None
         space, name, location = (columns.index(one) for one in ("table_namespace", "table_name", "metadata_location"))
         kind = columns.index("iceberg_type") if "iceberg_type" in columns else None
         self._locations = {
@@ -155,7 +158,7 @@ class _DatabaseWatcher:
         return _read(self._locations.get(table, ""))
 
     def _asked(self, query: str, **given: str) -> tuple[Sequence[str], Sequence[Any]]:
-        """Names of columns, and rows; neither where nothing was ever made in the catalog."""
+        """Names of columns, and rows; neither while the file of the catalog is not there."""
         from sqlalchemy import text
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -181,8 +184,10 @@ def _url(properties: Mapping[str, str]) -> Any:
 
     uri = properties["uri"]
     if uri.startswith(_SQLITE):
-        # only looked at: a catalog that writers hold for a moment is waited for
-        return URL.create("sqlite", database=uri.removeprefix(_SQLITE))
+        # only looked at: a catalog that writers hold for a moment is waited for, and one that is not there is not made
+        return URL.create(
+            "sqlite", database=f"file:{quote(uri.removeprefix(_SQLITE))}", query={"mode": "rw", "uri": "true"}
+        )
     parts = urlsplit(uri.removeprefix("jdbc:"))
     return URL.create(
         _DRIVERS[parts.scheme],

@@ -155,6 +155,7 @@ class JobProgress(Document):
     planned_units: int = 0
     """Units of the plan; 0 while there is none."""
     planned_bytes: int = 0
+    planned_money: float = 0.0
 
 
 NO_PROGRESS = JobProgress()

@@ -1,12 +1,17 @@
 """Whether anybody works on a run, and asking them to stop; without Spark, since whoever lists runs does without it."""
 
+from contextlib import suppress
 from datetime import datetime
 
 from icepact.model.errors import Conflict
+from icepact.model.job import Job, JobStatus
 from icepact.model.run import RunRecord
 from icepact.model.status import Status
 from icepact.record.process import is_gone
-from icepact.record.store import LeaseStore, RunsAndLeases
+from icepact.record.store import JobStore, LeaseStore, RunsAndLeases, RunsLeasesAndJobs
+
+_OPEN_JOBS = 1000
+"""Of a table that are looked at."""
 
 
 def dead(record: RunRecord, store: LeaseStore, now: datetime | None = None) -> str | None:
@@ -23,8 +28,24 @@ def dead(record: RunRecord, store: LeaseStore, now: datetime | None = None) -> s
     return None
 
 
-def ask_to_stop(record: RunRecord, store: RunsAndLeases) -> str:
-    """Ask whoever works on a run to stop; says what will happen. Conflict if it has ended."""
+def job_of(record: RunRecord, store: JobStore) -> Job | None:
+    """The job whose run an open run is, and which has not ended either; `None` if there is none."""
+    if not record.status.open:
+        return None
+    jobs = store.jobs(
+        catalog=record.catalog, table=record.table, statuses=[JobStatus.QUEUED, JobStatus.RUNNING], limit=_OPEN_JOBS
+    )
+    # a worker has one job, and may not have said yet which run it has begun
+    held = (job for job in jobs if job.status is JobStatus.RUNNING and job.worker == record.owner)
+    return next((job for job in jobs if job.run_id == record.run_id), None) or next(held, None)
+
+
+def ask_to_stop(record: RunRecord, job: Job | None, store: RunsLeasesAndJobs) -> str:
+    """Ask whoever works on a run to stop, and cancel the job whose run it is, which would begin another one; says what
+    will happen to the run. Conflict if it has ended."""
+    if job is not None:
+        with suppress(Conflict):  # it has just ended
+            store.ask_to_cancel_job(job.job_id)
     if not store.ask_to_cancel(record.run_id):
         raise Conflict(f"run {record.run_id} has ended ({record.status}): there is nothing to cancel")
     reason = dead(record, store)

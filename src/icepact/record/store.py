@@ -300,5 +300,9 @@ class RunsAndLeases(RunStore, LeaseStore, Protocol):
     """Runs, and who holds the tables that they work on: who knows both, knows whether a run is alive."""
 
 
-class RecordStore(RunsAndLeases, FailureStore, StatsStore, ClockStore, JobStore, DocumentStore, RowStore, Protocol):
+class RunsLeasesAndJobs(RunsAndLeases, JobStore, Protocol):
+    """The same with jobs: who knows all of it can stop a run for good."""
+
+
+class RecordStore(RunsLeasesAndJobs, FailureStore, StatsStore, ClockStore, DocumentStore, RowStore, Protocol):
     """All that is on record, in one store."""

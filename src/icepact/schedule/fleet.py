@@ -280,7 +280,7 @@ class CatalogFleet:
         assert self._watcher is not None
         if self._markers is None or table not in self._markers:
             self._markers = self._watcher.markers()
-        return table in self._markers
+        return self._markers is not None and table in self._markers
 
     def activity(self, table: str, now: datetime, *, partitions: bool = False) -> Activity | None:
         """When writers have committed to a table, as its metadata tells, and to its partitions if asked for; `None` if

@@ -8,7 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from icepact.model.errors import Cancelled, IcepactError, JobLost
+from icepact.economics.spending import planned_spending
+from icepact.model.errors import Cancelled, IcepactError, JobLost, QuotaUsed
 from icepact.model.job import Job, JobProgress
 from icepact.model.progress import STEPS, UnitDone
 from icepact.model.run import Owner
@@ -33,9 +34,12 @@ class StopReason:
     """True if somebody else has the job by now."""
 
 
-def _any_plan(job: Job, plan: "Plan") -> None:
+CheckPlan = Callable[[Job, "Plan", Callable[[], object]], None]
+
+
+def _any_plan(job: Job, plan: "Plan", announce: Callable[[], object]) -> None:
     """Every plan may be carried out."""
-    del job, plan
+    del job, plan, announce
 
 
 class Holding:
@@ -52,9 +56,10 @@ class Holding:
         worker: Owner,
         *,
         seconds: float,
-        check_plan: Callable[[Job, "Plan"], None] = _any_plan,
+        check_plan: CheckPlan = _any_plan,
     ) -> None:
-        """`check_plan` raises if the plan of the job may not be carried out now."""
+        """`check_plan` raises QuotaUsed if the plan of the job may not be carried out now; what it is given besides
+        records what the job has planned."""
         self.job = job
         self._store = store
         self._worker = worker
@@ -64,8 +69,8 @@ class Holding:
         self._progress = JobProgress()
         self._run_id: str | None = None
         """The run that was begun last."""
-        self._unrecorded: JobProgress | None = None
-        """Progress that the store has not heard of."""
+        self._unrecorded: JobProgress | None = self._progress
+        """Progress that the store has not heard of: at first that nothing of what an earlier holder said holds."""
         self._stop: StopReason | None = None
         self._asked: str | None = None
         """The run that was asked to stop."""
@@ -104,10 +109,14 @@ class Holding:
     def confirm(self, plan: "Plan") -> bool:
         """Yes; it raises Cancelled if the job is to stop, and QuotaUsed if its tenant has to wait."""
         self.check()
-        self._check_plan(self.job, plan)
+        before, planned = self._progress, planned_spending(plan)
         units = sum(len(step.units) for step in plan.rewrites)
-        planned = sum(step.bytes for step in plan.rewrites)
-        self._now(replace(self._progress, planned_units=units, planned_bytes=planned))
+        self._now(replace(before, planned_units=units, planned_bytes=planned.bytes, planned_money=float(planned.money)))
+        try:
+            self._check_plan(self.job, plan, self.beat)
+        except QuotaUsed:
+            self._now(before)
+            raise
         return True
 
     def advance(self, done: UnitDone) -> None:
@@ -160,10 +169,10 @@ class Holding:
         return self._stop_run()
 
     def last_word(self) -> None:
-        """Record how far the job has come when its operation has ended, if that is possible."""
-        if self._unrecorded is not None:
-            with suppress(IcepactError):
-                self.beat()
+        """Record how far the job has come when its operation has ended, and hear whether it was cancelled, if that is
+        possible."""
+        with suppress(IcepactError):
+            self.beat()
 
     def stop_for(self, reason: StopReason) -> None:
         """Have the job stop; a reason that there is already stays, unless the job is lost."""

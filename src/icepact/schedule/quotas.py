@@ -2,9 +2,10 @@
 
 Jobs at once are counted where the next job is chosen, in one transaction with taking it: there are never more. What
 was spent in the last hour is looked up before a job is chosen, and again once its plan is known, right before its run
-begins; a run that has begun counts with what its plan promises until it has ended. Of plans that are confirmed in the
-same moment by several workers none knows of the others: by these a tenant can go over its quota once, and then waits
-until that is an hour ago. Maintenance has no plan as a whole: it is begun as long as anything is left.
+begins; a run that has begun counts with what its plan promises until it has ended. Until it has begun, its job counts
+with what it has announced: each worker first announces its plan, and then looks at what others have announced, so that
+of two in the same moment one sees the other at least. Maintenance has no plan as a whole: it is begun as long as
+anything is left.
 """
 
 import time
@@ -27,6 +28,7 @@ from icepact.schedule.tenants import Tenants
 
 _SECONDS_KEPT = 5.0
 """For so long what was spent is taken for true, unless this process has taken a job since."""
+_MOST_RUNNING = 1000
 _MOST_KEPT = 10_000
 """Runs whose tenant is remembered."""
 
@@ -100,13 +102,16 @@ class Quotas:
         lower = {name: cap for name, cap in caps.items() if wanted[name] is None or wanted[name] > cap}
         return options.model_copy(update=lower) if lower else options
 
-    def check(self, job: Job, plan: Plan) -> None:
+    def check(self, job: Job, plan: Plan, announce: Callable[[], object] = lambda: None) -> None:
         """Raise QuotaUsed if a plan does not fit into what is left for the tenant of a job in this hour. One that is
-        larger than the quota as a whole fits if nothing else was spent."""
+        larger than the quota as a whole fits if nothing else was spent. `announce` records what the job has planned,
+        for others that check theirs now."""
         quota = self._tenants.quota(job.tenant)
         if not quota.is_hourly or not job.request.holds_table:
             return
-        spent = self._spent().get(job.tenant, NOTHING)
+        announce()
+        others = self._announced(job)  # before the runs are read: one that begins in between is among these
+        spent = others + self._spent().get(job.tenant, NOTHING)
         planned = planned_spending(plan)
         over = [
             f"{name}: {show(used)} of {show(most)} are used, and this takes {show(needed)}"
@@ -118,6 +123,18 @@ class Quotas:
         ]
         if over:
             raise QuotaUsed(f"{'; '.join(over)}: tenant {job.tenant} has to wait")
+
+    def _announced(self, job: Job) -> Spending:
+        """What the tenant's other jobs have planned whose runs have not begun, as far as they have told."""
+        running = self._store.jobs(
+            catalog=self._catalog, tenant=job.tenant, statuses=[JobStatus.RUNNING], limit=_MOST_RUNNING
+        )
+        plans = [one.progress for one in running if one.job_id != job.job_id and not self._has_begun(one)]
+        return Spending.sum(Spending(bytes=plan.planned_bytes, money=plan.planned_money) for plan in plans)
+
+    def _has_begun(self, job: Job) -> bool:
+        run = None if job.run_id is None else self._store.run(job.run_id)
+        return run is not None and run.status.open
 
     def refusal(self, job: Job) -> str | None:
         """Why a job is not done at all: its tenant, or the tenant's table, is not there any more; `None` if it is

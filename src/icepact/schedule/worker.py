@@ -293,8 +293,10 @@ class Worker:
             end = self._refusal(job)
             if end is None:
                 answer = self._answer(job, holding)
+                holding.last_word()  # its run may have been stopped because the job was cancelled
                 end = self._end_of(holding, answer)
         except Exception as error:
+            holding.last_word()
             end = self._after(holding, error)
         _log.info("%s: %s%s", named(job), end.status, f" ({end.error})" if end.error else "")
         span.set(status=end.status.value, run=holding.run_id)
@@ -386,7 +388,6 @@ class Worker:
 
     def _end(self, holding: Holding, end: JobEnd, answer: Answer | None) -> bool:
         """Record what became of a job, as soon as the store can be reached; false if the job was lost."""
-        holding.last_word()
         wait = _STORE_FIRST_WAIT
         while True:
             try:

@@ -3,6 +3,7 @@
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -274,6 +275,42 @@ def test_keys_roles_and_rates(tmp_path: Path) -> None:
             assert {answer.status_code for answer in answers} == {200, 429}
             assert int(answers[-1].headers["retry-after"]) >= 1
             problem(answers[-1], 429)
+
+
+def test_streams_are_limited_for_all_and_by_key(tmp_path: Path) -> None:
+    with served(tmp_path, replace(ROOMY, most_streams=3, most_streams_of_key=2)) as api, ExitStack() as opened:
+        admin = api.client(api.client().new_key(Role.ADMIN).secret)
+        path = f"/api/v1/jobs/{admin.compact('db.t').job_id}/events"
+        one, two, three = (
+            opened.enter_context(api.http(admin.new_key(Role.VIEWER, name=name).secret)) for name in ("1", "2", "3")
+        )
+
+        heard: list[Iterator[str]] = []  # a stream whose lines are forgotten is closed
+
+        def watch(http: httpx.Client) -> httpx.Response:
+            """A stream that has begun, or why it has not."""
+            response = opened.enter_context(http.stream("GET", path))
+            if response.is_error:
+                response.read()
+            else:
+                heard.append(response.iter_lines())
+                assert next(heard[-1]) == "event: progress"
+            return response
+
+        first = [watch(one), watch(one)]
+        refused = watch(one)
+        assert "with this key" in problem(refused, 429)["detail"]
+        assert int(refused.headers["retry-after"]) > 0
+        assert as_json(one.get(path.removesuffix("/events")), 200)["status"] == "queued"
+        watch(two)
+        assert "with this key" not in problem(watch(three), 503)["detail"]
+        for stream in first:
+            stream.close()
+        until = time.monotonic() + 10
+        while (again := watch(three)).is_error and time.monotonic() < until:
+            time.sleep(0.02)  # it is heard soon that nobody listens any more
+        assert again.status_code == 200
+        api.service.draining.set()
 
 
 def test_others_tables_jobs_and_keys_do_not_exist(tmp_path: Path) -> None:

@@ -5,12 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from icepact.entrypoints.service.serve import is_loopback, listening, refuse_open
@@ -173,6 +175,31 @@ def test_it_serves_until_a_signal_comes(tmp_path: Path, number: signal.Signals) 
         assert process.wait(30) == 0
     with pytest.raises(urllib.error.URLError):
         status_of(f"{url}/healthz")
+
+
+def test_who_waits_for_a_job_does_not_keep_it_from_ending(tmp_path: Path) -> None:
+    """With the API itself: the answer is the job as it is."""
+    command = [sys.executable, "-c", "from icepact.entrypoints.cli.start import run; run()"]
+    flags = ["serve", "--warehouse", str(tmp_path / "w"), "--workers", "0", "--port", "0"]
+    answers: list[httpx.Response] = []
+    with subprocess.Popen([*command, *flags], stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        assert process.stderr is not None
+        url = process.stderr.readline().split()[0]
+
+        def wait() -> None:
+            with httpx.Client(trust_env=False, transport=httpx.HTTPTransport(retries=5), timeout=60) as client:
+                answers.append(client.post(f"{url}/api/v1/tables/db.t/health?wait=5m", json={}))
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        jobs = build_service({"warehouse": str(tmp_path / "w")}, {}).jobs
+        until = time.monotonic() + 30
+        while not jobs.list() and time.monotonic() < until:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+        thread.join()
+    assert [(answer.status_code, answer.json()["status"]) for answer in answers] == [(202, "queued")]
 
 
 def test_it_does_not_listen_where_it_must_not(tmp_path: Path) -> None:

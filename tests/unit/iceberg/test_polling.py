@@ -38,6 +38,7 @@ def test_ten_thousand_tables_are_asked_for_in_well_below_a_second(tmp_path: Path
     began = time.process_time()
     assert watcher.markers() == first
     assert time.process_time() - began < 0.4
+    assert first is not None
     assert len(first) == 10_000
 
 
@@ -107,12 +108,34 @@ def test_metadata_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None
     assert watcher.history("db.t") is None
 
 
-def test_a_catalog_that_is_not_there_yet_has_no_tables_and_is_not_made(tmp_path: Path) -> None:
+def test_nobody_knows_the_tables_of_a_catalog_that_is_not_there_and_it_is_not_made(tmp_path: Path) -> None:
     watcher = watcher_of(embedded(str(tmp_path / "none")))
     assert watcher is not None
-    assert watcher.markers() == {}
+    assert watcher.markers() is None
     assert watcher.history("db.t") is None
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("name", ["w", "50% of w?&#é"])
+def test_a_catalog_that_was_put_in_the_place_of_another_one_is_looked_at(tmp_path: Path, name: str) -> None:
+    there, other = tmp_path / name, tmp_path / "other"
+    there.mkdir()
+    other.mkdir()
+    watcher = watcher_of(listed(there, [("db", "t", "m1", "TABLE")]))
+    assert watcher is not None
+    assert watcher.markers() == {"db.t": "m1"}
+    listed(other, [("db", "u", "m2", "TABLE")])
+    (other / "catalog.db").replace(there / "catalog.db")
+    assert watcher.markers() == {"db.u": "m2"}
+
+
+def test_a_catalog_that_vanishes_while_it_is_asked_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watcher = watcher_of(embedded(str(tmp_path)))
+    monkeypatch.setattr(Path, "is_file", lambda _: True)
+    assert watcher is not None
+    with pytest.raises(CatalogUnusable):
+        watcher.markers()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_catalog_that_does_not_answer_is_told_in_one_line(tmp_path: Path) -> None:

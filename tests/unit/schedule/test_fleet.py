@@ -1,5 +1,6 @@
 """Tables of a catalog as schedules see them: commits, properties, budgets, forecasts; with and without a worker."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from icepact.iceberg.catalogs import embedded
 from icepact.iceberg.polling import watcher_of
-from icepact.model.errors import TableNotFound
+from icepact.model.errors import CatalogUnusable, TableNotFound
 from icepact.model.job import Job, JobStatus, Operation
 from icepact.model.policy import Strategy
 from icepact.policy.config import Allowance, Budgets, Catalog
@@ -101,6 +102,35 @@ def test_commits_of_writers_are_seen_and_those_of_icepact_are_not(folder: Path) 
     assert service.later(3600) == 1
     [job] = service.asked(Operation.MAINTAIN)
     assert job.request.table == "db.t"
+
+
+@pytest.mark.parametrize(("empty", "anew"), [(False, False), (True, False), (False, True)])
+def test_a_catalog_that_is_away_for_a_moment_drops_no_schedule(folder: Path, empty: bool, anew: bool) -> None:
+    """Also if only its empty file is there, and if somebody else comes to lead meanwhile."""
+    service = Service(watched(folder), "rules: [{match: db.*, check_interval: 2, commit_delay: 1h}]")
+    service.scheduler.tick()
+    service.later(31)
+    note_commit(service.store, "db.t", HOURS, catalog="local")
+    service.later(2)
+    before = service.known("db.t")
+    catalog, aside = folder / "catalog.db", folder / "aside.db"
+    catalog.rename(aside)
+    if empty:
+        catalog.touch()
+    if anew:
+        service.scheduler = service.another()
+    service.clock.passes(31)
+    with suppress(CatalogUnusable):  # of a catalog that does not answer, the log tells
+        service.scheduler.tick()
+    service.later(2)
+    assert service.known("db.t") == before
+    aside.replace(catalog)
+    service.later(31)
+    assert service.known("db.t").past.commits.count == 1
+    catalog.unlink()
+    listed(folder, [])  # it answers, and does not list the table
+    service.later(31)
+    assert service.store.document(SCHEDULES, key_of("local", "db.t")) is None
 
 
 def watched(folder: Path) -> Catalog:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from icepact.model.errors import Cancelled, JobLost, StoreUnusable
-from icepact.model.job import Job, JobStatus
+from icepact.model.job import NO_PROGRESS, Job, JobStatus
 from icepact.model.progress import UnitDone
 from icepact.record.kv.store import KvStore
 from icepact.schedule.holding import Holding
 from icepact.schedule.queue import next_job
 from tests.support.jobs import THEM, US, make_job
-from tests.support.records import run_record
+from tests.support.records import NOON, run_record
 from tests.support.stores import Clock
 
 ONE = UnitDone(partition="day=1", files=3, bytes=30)
@@ -153,3 +153,20 @@ def test_a_store_that_is_away_loses_no_progress(
     holding.beat()
     told: Sequence[Any] = (seen(store).progress.units, seen(store).progress.step, seen(store).run_id)
     assert told == (1, "staged", "ours")
+
+
+def test_at_the_end_it_is_heard_whether_the_job_was_cancelled(store: KvStore, holding: Holding) -> None:
+    """Nothing else is left to be told."""
+    holding.beat()
+    store.ask_to_cancel_job("j1")
+    holding.last_word()
+    assert holding.job.cancel_asked
+
+
+def test_what_an_earlier_holder_has_planned_does_not_hold_any_more(store: KvStore, holding: Holding) -> None:
+    holding.on_table("db.a", 7)
+    holding.beat()
+    store.return_job(holding.job.claim, due_at=NOON)
+    assert seen(store).progress.planned_units == 7
+    Holding(store, taken(store), US, seconds=60).beat()
+    assert seen(store).progress == NO_PROGRESS

@@ -3,6 +3,7 @@
 import heapq
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -30,7 +31,7 @@ from icepact.model.tenant import Quota
 from icepact.policy.options import Options
 from icepact.record.kv.store import KvStore
 from icepact.schedule.attribution import job_of, tenants_of_runs
-from icepact.schedule.holding import Holding
+from icepact.schedule.holding import CheckPlan, Holding
 from icepact.schedule.queue import after_error, next_job
 from icepact.schedule.quotas import Quotas
 from icepact.schedule.spent import costs_by_tenant
@@ -313,6 +314,66 @@ def test_a_plan_that_is_larger_than_the_quota_goes_alone(service: Service) -> No
     job = service.take()
     assert job is not None
     service.quotas.check(job, a_plan())
+
+
+def confirming(service: Service, job_id: str, check: CheckPlan | None = None) -> Holding:
+    """A job whose worker is about to confirm its plan."""
+    service.job(job_id, "red", job_id)
+    job = service.take(service.another())
+    assert job is not None
+    return Holding(service.store, job, US, seconds=3600, check_plan=check or service.another().check)
+
+
+@pytest.mark.parametrize("quota", [{"bytes_per_hour": 11 * MB}, {"money_per_hour": 11.0}])
+def test_of_two_plans_in_one_moment_one_waits(service: Service, quota: dict[str, Any]) -> None:
+    """However their steps come one after the other: each fits, and both do not."""
+    plan = a_plan()
+    plan = replace(plan, steps=tuple(_costing(step, 6.0 / len(plan.steps)) for step in plan.steps))
+    service.tenant("red", **quota)
+    one, two = confirming(service, "a"), confirming(service, "b")
+    one.confirm(plan)
+    with pytest.raises(QuotaUsed):  # the run of the first one has not begun
+        two.confirm(plan)
+    two.last_word()
+    run = service.begin(one.job, plan.to_json())
+    with pytest.raises(QuotaUsed):
+        two.confirm(plan)
+    service.end(one.job, run, size=1, money=0.1)
+    two.confirm(plan)
+
+
+def test_of_plans_that_are_announced_in_one_moment_not_both_are_carried_out(service: Service) -> None:
+    service.tenant("red", bytes_per_hour=11 * MB)
+    two = confirming(service, "b")
+
+    def check(job: Job, plan: Plan, announce: Callable[[], object]) -> None:
+        def meanwhile() -> None:
+            announce()
+            with pytest.raises(QuotaUsed):
+                two.confirm(a_plan())
+
+        service.quotas.check(job, plan, meanwhile)
+
+    one = confirming(service, "a", check)
+    with pytest.raises(QuotaUsed):
+        one.confirm(a_plan())
+    one.last_word()
+    two.last_word()
+    two.confirm(a_plan())  # whoever waits announces nothing
+
+
+def test_a_run_that_has_begun_counts_once(service: Service) -> None:
+    service.tenant("red", bytes_per_hour=12 * MB)
+    one, two = confirming(service, "a"), confirming(service, "b")
+    one.confirm(a_plan())
+    service.begin(one.job, a_plan().to_json())
+    two.confirm(a_plan())
+
+
+def _costing(step: Any, money: float) -> Any:
+    """A step of that price."""
+    likely = replace(step.cost.money, low=money, likely=money, high=money)
+    return replace(step, cost=replace(step.cost, money=likely))
 
 
 def test_holding_a_job_asks_about_its_plan(service: Service) -> None:

@@ -1,6 +1,6 @@
 """Who asks: the key of a request, what it may do, and how often it may ask."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.exceptions import HTTPException
 
 from icepact.model.errors import IcepactError, JobNotFound, NotAllowed, TooManyRequests, Unauthorized
 from icepact.model.job import DEFAULT_TENANT, Job
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _MOST_BUCKETS = 10_000
 _LONGEST_KEY = 200
+_STREAM_AGAIN = 15.0
+"""Seconds after which whoever has too many streams may ask for another one."""
 
 bearer = HTTPBearer(
     auto_error=False, bearerFormat="API key", description="A key that `icepact keys create` shows once."
@@ -57,6 +60,28 @@ class Buckets:
     def _left(self, key: str, now: float) -> float:
         tokens, at = self._buckets.get(key, (float(self._burst), now))
         return min(float(self._burst), tokens + (now - at) * self._rate)
+
+
+class Streams:
+    """Streams that are open: so many at once, and so many of them with one key."""
+
+    def __init__(self, most: int, most_of_key: int) -> None:
+        self._most, self._most_of_key = most, most_of_key
+        self._open: Counter[str] = Counter()
+
+    @contextmanager
+    def one(self, key: str) -> Iterator[None]:
+        """One more for as long as it lasts; 503 if there are too many, TooManyRequests if the key has too many."""
+        if self._open.total() >= self._most:
+            raise HTTPException(503, "too many streams are open: ask for the job now and then")
+        if self._open[key] >= self._most_of_key:
+            raise too_many(_STREAM_AGAIN, "too many streams are open with this key: ask for the job now and then")
+        self._open[key] += 1
+        try:
+            yield
+        finally:
+            self._open[key] -= 1
+            self._open += Counter()  # keys without streams are forgotten
 
 
 def too_many(seconds: float, detail: str) -> TooManyRequests:

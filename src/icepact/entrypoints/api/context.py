@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from icepact.entrypoints.api.callers import Buckets
+from icepact.entrypoints.api.callers import Buckets, Streams
 from icepact.entrypoints.api.settings import ApiSettings
 from icepact.entrypoints.serving import Service, fleet_of
 from icepact.model.job import Job
@@ -31,13 +31,13 @@ class Watch:
     """Waits for jobs without holding a thread: however many wait, the store is asked only so often."""
 
     def __init__(self, service: Service) -> None:
-        self._jobs, self._ended = service.jobs, service.ended
+        self._jobs, self._ended, self._ending = service.jobs, service.ended, service.ending
         self._waiting = 0
 
     async def ended(self, job: Job, seconds: float) -> Job:
-        """A job once it has ended, or as it is after so many seconds."""
+        """A job once it has ended, or as it is after so many seconds, or once this process is about to end."""
         until, look, rung = time.monotonic() + seconds, _FIRST_LOOK, 0
-        while not job.status.ended and (left := until - time.monotonic()) > 0:
+        while not (job.status.ended or self._ending.is_set()) and (left := until - time.monotonic()) > 0:
             look = await self.pause(job, look, left, since=rung)
             rung = self.rung
             job = await anyio.to_thread.run_sync(self._jobs.get, job.job_id)
@@ -78,8 +78,8 @@ class Context:
     metrics: ServiceMetrics
     fleet: CatalogFleet
     """As schedules see it."""
-    streams: int = 0
-    """That are open."""
+    streams: Streams
+    """Of events, that are open."""
 
 
 def context_of(service: Service, settings: ApiSettings, workers: Path | None = None) -> Context:
@@ -98,5 +98,6 @@ def context_of(service: Service, settings: ApiSettings, workers: Path | None = N
         buckets=Buckets(settings.requests_per_second, settings.burst),
         audit=Audit(service.store, clock=service.clock),
         metrics=ServiceMetrics(StoreGauges(service.store, service.catalog.recorded_as, tables=most), workers=workers),
+        streams=Streams(settings.most_streams, settings.most_streams_of_key),
         failures=Buckets(settings.failures_per_minute / 60, settings.failures_per_minute),
     )

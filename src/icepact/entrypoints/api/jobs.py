@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import anyio.to_thread
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from icepact.entrypoints.api.answering import ACCEPTED, IdempotencyKey, Wait, job_answer, json_answer, submit, waited
 from icepact.entrypoints.api.bodies import CompactBody
 from icepact.entrypoints.api.callers import Asked, Operator, Viewer
 from icepact.entrypoints.api.paging import After, Limit, Page, cursor_of, key_of, page
-from icepact.entrypoints.api.problems import answer, of_status
 from icepact.entrypoints.api.routes import WholeText
 from icepact.model.documents import document_of, to_json
 from icepact.model.errors import BadInput, JobNotFound
@@ -105,42 +105,46 @@ _EVENTS: dict[int | str, dict[str, Any]] = {
 @router.get("/jobs/{job_id}/events", summary="Watch a job.", responses=_EVENTS, response_class=StreamingResponse)
 async def job_events(asked: Viewer, job_id: str) -> Response:
     """Server-sent events: the job as it is now, then whenever something about it has changed."""
-    job = await _found(asked, job_id)
-    context = asked.context
-    if context.streams >= context.settings.most_streams:
-        detail = "too many streams are open: ask for the job now and then"
-        return answer(of_status(503, detail, asked.request_id))
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(asked, job), media_type="text/event-stream", headers=headers)
+    return _EventStream(asked, await _found(asked, job_id))
+
+
+class _EventStream(StreamingResponse):
+    """What is answered as long as somebody listens: counted from before its first line to its end."""
+
+    def __init__(self, asked: Asked, job: Job) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(_events(asked, job), media_type="text/event-stream", headers=headers)
+        self._count = asked.context.streams.one(asked.caller.key_id or "")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, unless there are too many."""
+        with self._count:
+            await super().__call__(scope, receive, send)
 
 
 async def _events(asked: Asked, job: Job) -> AsyncIterator[bytes]:
     context, look, rung = asked.context, 0.05, 0
     until, heard = monotonic() + context.settings.stream_seconds, monotonic()
-    context.streams += 1
-    try:
-        said = b""
-        while True:
-            document = to_json(document_of(job))
-            if job.status.ended:
-                yield b"event: end\ndata: " + document + b"\n\n"
-                return
-            if document != said:
-                said, look, heard = document, 0.05, monotonic()
-                yield b"event: progress\ndata: " + document + b"\n\n"
-            elif monotonic() - heard > _QUIET_SECONDS:
-                heard = monotonic()
-                yield b": nothing new\n\n"
-            if monotonic() > until or context.service.draining.is_set():
-                return  # whoever watches asks again, perhaps another process
-            look = await context.watch.pause(job, look, 1.0, since=rung)
-            rung = context.watch.rung
-            try:
-                job = await anyio.to_thread.run_sync(_by_now, asked, job.job_id)
-            except BadInput:
-                return  # it does not exist any more for whoever watches
-    finally:
-        context.streams -= 1
+    said = b""
+    while True:
+        document = to_json(document_of(job))
+        if job.status.ended:
+            yield b"event: end\ndata: " + document + b"\n\n"
+            return
+        if document != said:
+            said, look, heard = document, 0.05, monotonic()
+            yield b"event: progress\ndata: " + document + b"\n\n"
+        elif monotonic() - heard > _QUIET_SECONDS:
+            heard = monotonic()
+            yield b": nothing new\n\n"
+        if monotonic() > until or context.service.draining.is_set():
+            return  # whoever watches asks again, perhaps another process
+        look = await context.watch.pause(job, look, 1.0, since=rung)
+        rung = context.watch.rung
+        try:
+            job = await anyio.to_thread.run_sync(_by_now, asked, job.job_id)
+        except BadInput:
+            return  # it does not exist any more for whoever watches
 
 
 def _by_now(asked: Asked, job_id: str) -> Job:

@@ -23,9 +23,9 @@ from icepact.entrypoints.api.routes import WholeText
 from icepact.model.answers import StopAsked
 from icepact.model.documents import document_of
 from icepact.model.errors import BadInput, Conflict, NotFound
-from icepact.model.job import MOST_FAILURES, Job, JobRequest, JobStatus, Operation
+from icepact.model.job import MOST_FAILURES, Job, JobRequest, Operation
 from icepact.model.run import RunRecord
-from icepact.record.liveness import ask_to_stop, check_resumable, dead
+from icepact.record.liveness import ask_to_stop, check_resumable, dead, job_of
 from icepact.schedule.scopes import shown
 
 router = APIRouter(route_class=WholeText, tags=["tables"])
@@ -68,13 +68,11 @@ def get_run(asked: Viewer, run_id: RunId) -> Response:
 def cancel_run(asked: Operator, run_id: RunId) -> Response:
     """Ask whoever works on a run to stop. If it is that of a job, the job is cancelled. 409 if the run has ended."""
     run, service = _found(asked, run_id), asked.context.service
-    job = _job_of(asked, run)
+    job = job_of(run, service.store)
     if job is not None and job.tenant != asked.caller.tenant and not asked.looks_after_all:
         raise Conflict(f"run {run_id} is that of a job which is not yours: whoever asked for it can cancel it")
     with asked.audited("runs.cancel", run_id):
-        if job is not None and run.status.open:
-            service.jobs.cancel(job.job_id)
-        message = ask_to_stop(run, service.store)
+        message = ask_to_stop(run, job, service.store)
     mine = job is not None and asked.may_see(job)
     return json_answer(
         document_of(StopAsked(run_id=run_id, job_id=job.job_id if job and mine else None, message=message))
@@ -110,12 +108,6 @@ def _resumable(asked: Asked, run_id: str) -> RunRecord:
     if dead(run, asked.context.service.store) is None:
         raise Conflict(f"{run.owner} works on run {run_id}: there is nothing to resume")
     return run
-
-
-def _job_of(asked: Asked, run: RunRecord) -> Job | None:
-    """The job whose worker works on a run; `None` if there is none."""
-    jobs = asked.context.service.jobs.list(table=run.table, statuses=[JobStatus.RUNNING])
-    return next((job for job in jobs if job.run_id == run.run_id), None)
 
 
 # -- pages ----------------------------------------------------------------------------------------

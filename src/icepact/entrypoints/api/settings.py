@@ -36,6 +36,8 @@ class ApiSettings:
     """After that a stream of events ends; whoever wants more asks again."""
     most_streams: int = 500
     """At once, in this process."""
+    most_streams_of_key: int = 50
+    """Of these with one key; all who need none are one."""
     requests_per_second: float = 50.0
     """Of one key; as long as keys are needed."""
     burst: int = 200

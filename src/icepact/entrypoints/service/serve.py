@@ -103,6 +103,7 @@ class Serving:
         self._scheduling.stop()
         self._supervisor.stop()
         self._supervisor.wait()
+        self.service.ending.set()
         self._server.should_exit = True
 
     def _end_now(self) -> None:
