@@ -1,17 +1,20 @@
 """Deleted rows of a file, row group by row group: one without any may be copied."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
 from icepact.execute.assemble.input_view import InputView
+from icepact.execute.assemble.key_pages import key_pages
 from icepact.execute.assemble.key_reader import KeyReader
 from icepact.execute.assemble.ranges import column_range, default_of, in_bloom
 from icepact.execute.deletes.bitmaps import PositionSet
 from icepact.execute.deletes.cache import DeleteCache
 from icepact.execute.deletes.equality import KeySet
 from icepact.execute.deletes.errors import BrokenDelete
+from icepact.execute.parquet.errors import Damaged
 from icepact.model.files import DeleteKind
 
 Mask = NDArray[np.bool_]
@@ -71,9 +74,20 @@ class DeletedRows:
             gone[self._by_key[first:last] - row_group.first_row] = True
         for keys in self._key_sets:
             if self._may_match(keys, group):
-                matched = keys.matches(self._keys.columns(keys.field_ids, group), row_group.rows)
+                matched = self._matches(keys, group)
                 gone = matched if gone is None else gone | matched
         return gone if gone is not None and gone.any() else None
+
+    def _matches(self, keys: KeySet, group: int) -> Mask:
+        """Which rows of a row group have one of the keys. Pages that cannot have one are not read, where that pays."""
+        rows = self._view.input.footer.row_groups[group].rows
+        pages = key_pages(self._view, keys, group)
+        if pages is not None and not pages.rows:
+            return np.zeros(rows, dtype=np.bool_)
+        if pages is not None:
+            with suppress(Damaged):  # pages that are not what is said of them: the whole column does without that
+                return pages.spread(keys.matches(self._keys.of_pages(keys.field_ids, pages), pages.rows), rows)
+        return keys.matches(self._keys.columns(keys.field_ids, group), rows)
 
     def _may_match(self, keys: KeySet, group: int) -> bool:
         """False if statistics, or the bloom filter of a single key column, rule every key out."""

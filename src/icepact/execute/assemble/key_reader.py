@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 
 from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.input_view import InputView
+from icepact.execute.assemble.key_pages import KeyPages
 from icepact.execute.assemble.ranges import constant_of
 from icepact.execute.deletes.files import columns_by_id
 
@@ -20,18 +21,29 @@ class KeyReader:
 
     def columns(self, field_ids: Sequence[int], group: int) -> dict[int, Any]:
         """Columns of a row group; of one that the file lacks, its constant."""
-        view = self._view
-        own = [i for i in field_ids if i in view.leaf_index and i not in view.constants]
-        indexes = sorted(view.leaf_index[i] for i in own)
-        columns: dict[int, Any] = {}
-        for field_id in field_ids:
-            if field_id not in own:
-                if field_id not in view.constants and not view.lacks(field_id):
-                    raise NotAssembled("a key column was added inside a struct that the file has")
-                columns[field_id] = constant_of(view, field_id)
+        own = self._own(field_ids)
+        indexes = sorted(self._view.leaf_index[i] for i in own)
+        columns = self._constants(field_ids, own)
         if indexes:
             columns |= self._read(group, indexes, own)
         return columns
+
+    def of_pages(self, field_ids: Sequence[int], pages: KeyPages) -> dict[int, Any]:
+        """Columns of those rows of a row group that may have a key; of one that the file lacks, its constant."""
+        own = self._own(field_ids)
+        self._view.source.preload(pages.ranges)
+        return self._constants(field_ids, own) | {i: pages.column(i) for i in own}
+
+    def _own(self, field_ids: Sequence[int]) -> list[int]:
+        view = self._view
+        return [i for i in field_ids if i in view.leaf_index and i not in view.constants]
+
+    def _constants(self, field_ids: Sequence[int], own: Sequence[int]) -> dict[int, Any]:
+        view = self._view
+        missing = [i for i in field_ids if i not in own]
+        if any(i not in view.constants and not view.lacks(i) for i in missing):
+            raise NotAssembled("a key column was added inside a struct that the file has")
+        return {i: constant_of(view, i) for i in missing}
 
     @cached_property
     def _file(self) -> pq.ParquetFile:

@@ -1,8 +1,10 @@
 """Statistics of a row group's key columns, in the form in which equality keys compare."""
 
-import struct
 from collections.abc import Callable, Sequence
+from struct import calcsize, pack, unpack
 from typing import Any
+
+import numpy as np
 
 from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.messages import TaskContext
@@ -12,7 +14,9 @@ from icepact.execute.deletes.ranges import UNKNOWN, ColumnRange
 from icepact.execute.parquet.bloom import hashes, may_contain
 from icepact.execute.parquet.layout import BYTE_ARRAY, FLOAT, INT32, INT64
 from icepact.execute.parquet.schema import Leaf
-from icepact.execute.parquet.trust import bound_value, trusted_statistics
+from icepact.execute.parquet.some_pages import PagedChunk
+from icepact.execute.parquet.thrift import Fields
+from icepact.execute.parquet.trust import PACKED, bound_value, trusted_statistics, usable_bound
 
 _PROMOTED = {("long", INT32), ("double", FLOAT)}
 """Older forms of a type whose statistics mean the same."""
@@ -46,6 +50,67 @@ def column_range(view: InputView, group: int, field_id: int) -> ColumnRange:
     )
 
 
+class PageRanges:
+    """What is known of a key column page by page; everything doubtful is unknown."""
+
+    def __init__(self, view: InputView, chunk: PagedChunk, field_id: int, statistics: Fields) -> None:
+        """`statistics` are those per page, see `Input.page_bounds`."""
+        self._leaf = view.leaves[chunk.leaf]
+        self._kind = view.context.types[field_id]
+        self._rows = np.diff(chunk.edges).tolist()
+        self._all_null: Sequence[bool] = statistics[1]
+        self._lower: Sequence[bytes] = statistics[2]
+        self._upper: Sequence[bytes] = statistics[3]
+        counted = 3 in trusted_statistics(view.input.footer, chunk.leaf, chunk.chunk)
+        self._nulls: Sequence[int] | None = statistics.get(5) if counted else None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def of(self, page: int) -> ColumnRange:
+        """What is known of the column in a page, by its number."""
+        rows = self._rows[page]
+        nulls = None if self._nulls is None else self._nulls[page]
+        if self._all_null[page]:
+            return ColumnRange(nulls=rows, rows=rows) if nulls == rows else UNKNOWN
+        lower, upper = self._lower[page], self._upper[page]
+        return ColumnRange.of(
+            self._kind,
+            lower=bound_value(self._leaf, lower) if usable_bound(self._leaf, lower) else None,
+            upper=bound_value(self._leaf, upper) if usable_bound(self._leaf, upper) else None,
+            nulls=nulls,
+            rows=rows,
+        )
+
+
+def page_ranges(view: InputView, chunk: PagedChunk, field_id: int) -> PageRanges | None:
+    """What is known of a key column page by page; `None` if nothing is."""
+    if not _in_form_of_type(view.context.types[field_id], view.leaves[chunk.leaf]):
+        return None
+    statistics = view.input.page_bounds(chunk.group, chunk.leaf)
+    if statistics is None or not _add_up(view, chunk, statistics):
+        return None
+    return PageRanges(view, chunk, field_id, statistics)
+
+
+def _add_up(view: InputView, chunk: PagedChunk, statistics: Fields) -> bool:
+    """False if pages together have other nulls, or narrower bounds, than their chunk: these are not its pages then."""
+    whole = trusted_statistics(view.input.footer, chunk.leaf, chunk.chunk)
+    if 5 in statistics and 3 in whole and sum(statistics[5]) != whole[3]:
+        return False
+    form = PACKED.get(view.leaves[chunk.leaf].physical)
+    if form is None:  # texts may be cut here and there, each in another way
+        return True
+    lower, upper = (
+        b"".join(bound for bound, null in zip(statistics[n], statistics[1], strict=True) if not null) for n in (2, 3)
+    )
+    if len(lower) != len(upper) or not lower or len(lower) % calcsize(form):
+        return False
+    least, most = (np.frombuffer(data, dtype=form) for data in (lower, upper))
+    (low,), (high,) = unpack(form, whole[6]), unpack(form, whole[5])
+    return bool(least.min() <= low and most.max() >= high)
+
+
 def constant_of(view: InputView, field_id: int) -> Any:
     """The value of a column that the file lacks, as Python holds it."""
     return view.lacking(field_id, view.context.types[field_id]).as_py()
@@ -72,8 +137,8 @@ def in_bloom(view: InputView, group: int, field_id: int, values: Sequence[Any]) 
 
 
 _PLAIN_BYTES: dict[int, Callable[[Any], bytes]] = {
-    INT32: lambda value: struct.pack("<i", value),
-    INT64: lambda value: struct.pack("<q", value),
+    INT32: lambda value: pack("<i", value),
+    INT64: lambda value: pack("<q", value),
     BYTE_ARRAY: bytes,
 }
 """Values as the filter's hash function sees them; other types are not asked for."""

@@ -77,6 +77,11 @@ class KeySet:
             left &= ranges.inside(window)
         return bool(left.any())
 
+    def may_match_column(self, field_id: int, known: ColumnRange) -> bool:
+        """False only if no delete row has a value of this key column that is possible by what is known of it."""
+        ranges = self._ranges[self.field_ids.index(field_id)]
+        return ranges.any_in(ranges.window(known))
+
     def single_values(self, field_id: int, limit: int, within: ColumnRange = UNKNOWN) -> list[int | bytes] | None:
         """All keys that a row within this range could match, for a test against a bloom filter.
 

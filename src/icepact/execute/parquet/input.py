@@ -176,6 +176,15 @@ class Input:
 
     def column_index(self, group: int, index: int) -> bytes | None:
         """Statistics per page as written; `None` unless they are known, whole, and of a column that is ordered."""
+        known = self._column_index(group, index)
+        return None if known is None else bytes(known[1])
+
+    def page_bounds(self, group: int, index: int) -> Fields | None:
+        """Statistics per page, read; `None` as for `column_index`."""
+        known = self._column_index(group, index)
+        return None if known is None else known[0]
+
+    def _column_index(self, group: int, index: int) -> tuple[Fields, bytes | memoryview] | None:
         chunk = self.footer.row_groups[group].chunks[index]
         pages = self.pages(group, index)
         if chunk.column_index is None or pages is None:
@@ -190,7 +199,7 @@ class Input:
         except Damaged:
             return None
         whole = all(len(fields.get(number, ())) == len(pages[1]) for number in (1, 2, 3, *({5, 8} & fields.keys())))
-        return bytes(data) if whole and fields.get(4) in _BOUNDARY_ORDERS and is_known(fields) else None
+        return (fields, data) if whole and fields.get(4) in _BOUNDARY_ORDERS and is_known(fields) else None
 
     def bloom(self, chunk: Chunk) -> bytes | memoryview | None:
         """A chunk's bloom filter with its header."""
@@ -205,15 +214,22 @@ class Input:
         return data[offset - start : offset - start + length] if offset >= start else None
 
     @cached_property
-    def _indexes(self) -> tuple[int, bytes]:
-        """Where the page indexes begin, and all bytes from there to the footer; one that claims to lie among the row
-        groups does not count."""
+    def index_range(self) -> tuple[int, int]:
+        """Offset and length of the region with all page indexes; one that claims to lie among the row groups does not
+        count."""
         chunks = [chunk for group in self.footer.row_groups for chunk in group.chunks]
         data_end = max((chunk.end for chunk in chunks), default=0)
         ranges = [r for chunk in chunks for r in (chunk.offset_index, chunk.column_index) if r is not None]
-        start = min((r[0] for r in ranges if r[0] >= data_end), default=self.footer.start)
+        behind = [r for r in ranges if r[0] >= data_end and sum(r) <= self.footer.start]
+        start = min((offset for offset, _ in behind), default=self.footer.start)
+        return start, max(map(sum, behind), default=start) - start
+
+    @cached_property
+    def _indexes(self) -> tuple[int, bytes]:
+        """Where the page indexes begin, and all bytes of their region."""
+        start, length = self.index_range
         # a copy: a slice would keep all of a file in memory that is in memory as a whole
-        return start, bytes(self.source.read(start, self.footer.start - start))
+        return start, bytes(self.source.read(start, length))
 
     # -- may it be copied? -----------------------------------------------------------------------------
 

@@ -42,6 +42,17 @@ def check_pages(read: Read, chunk: Chunk) -> None:
         raise Damaged("the pages do not add up to their chunk")
 
 
+def check_page(page: memoryview, rows: int) -> None:
+    """Refuse what is not one data page, header and all, with so many rows of a column that is not nested."""
+    header, length = _header(lambda at, size: page[at : at + size], 0, len(page))
+    number = {DATA_PAGE: 5, DATA_PAGE_V2: 8}.get(header.get(1, -1))
+    if not is_known(header) or number is None or length + header.get(3, -1) != len(page):
+        raise Damaged("a page is not where its location says")
+    described = header.get(number, {})
+    if described.get(1) != rows or (header[1] == DATA_PAGE_V2 and described.get(3) != rows):
+        raise Damaged("a page has not as many rows as its location says")
+
+
 def _header(read: Read, at: int, end: int) -> tuple[Fields, int]:
     length = _HEADER_GUESS
     while True:

@@ -194,6 +194,14 @@ def test_an_index_that_claims_to_lie_among_the_row_groups(number: int) -> None:
     assert stored.fetched <= file.footer.start - last.end
 
 
+@pytest.mark.parametrize("number", [4, 6])
+def test_an_index_that_claims_to_reach_into_the_footer(number: int) -> None:
+    """It is left out, and those of others are not."""
+    file = Input(Stored(bent(INDEXED, lambda fields: fields[4][0][1][0].update({number + 1: 1 << 20}))))
+    assert file.column_index(0, 0) is None
+    assert file.pages(0, 1) is not None
+
+
 BAD_INDEXES: dict[str, Change] = {
     "a page too few": lambda fields: fields[2].pop(),
     "no maxima": lambda fields: fields.pop(3),
