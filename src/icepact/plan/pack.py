@@ -1,7 +1,7 @@
 """Packing files into units: every file once, no unit above the maximum, sizes alike.
 
 Best fit by falling size up to the target and a tenth, then the smallest units are joined while both are
-small and still fit. If as many units of equal size would be within a tenth of the target, the files are dealt
+small and still fit. If as many units of equal size would not be far below the target (15%), the files are dealt
 out anew into these, so that tasks take equally long; else units are filled up to about the target, and one holds
 the rest.
 Sizes are those that files will have in the outputs: where a table has taught that merging makes them smaller, more
@@ -31,7 +31,7 @@ OVERFILL = 1.1
 """How far above the target a unit may be filled, to spare a tiny remainder."""
 FILL = 1.05
 """The same where a remainder is left anyway: what is missing then is about as much as what is over."""
-UNDERFILL = 0.9
+UNDERFILL = 0.85
 """How far below it all units may be, so that they are alike."""
 
 

@@ -10,10 +10,12 @@ _FIRST_LOOK = 8192
 """Rows that are looked at before all others."""
 _LONG = 8
 """Rows with the same number, on average, from which on runs in a dictionary are the shorter way to write them."""
+_STRETCH = 8192
+"""Rows that ascend until it begins anew, on average and at least: files need not follow each other as their keys do."""
 
 
 def ascends(column: pa.ChunkedArray) -> bool:
-    """True if a column is better off without a dictionary: its numbers ascend, in short runs.
+    """True if a column is better off without a dictionary: its numbers ascend over long stretches, in short runs.
 
     Nearly every page would have numbers of its own in the dictionary. Written plainly, neighbours look alike, and
     are compressed to a fraction of that.
@@ -25,7 +27,7 @@ def ascends(column: pa.ChunkedArray) -> bool:
     parts = [part.view(stored).to_numpy() for part in column.chunks if len(part)] if stored else []
     if not parts or not _not_descending(parts[0][:_FIRST_LOOK]):
         return False
-    if any(before[-1] > after[0] for before, after in pairwise(parts)):
+    if _STRETCH * sum(before[-1] > after[0] for before, after in pairwise(parts)) > len(column):
         return False
     steps = sum(int(np.count_nonzero(part[1:] != part[:-1])) for part in parts)
     return steps * _LONG > len(column) and all(map(_not_descending, parts))

@@ -1,7 +1,8 @@
 """Reading rows that are to be encoded anew: the target's columns, without the deleted rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -11,12 +12,13 @@ import pyarrow.parquet as pq
 from icepact.execute.assemble.encode import column_name
 from icepact.execute.assemble.errors import NotAssembled, one_line
 from icepact.execute.assemble.input_view import InputView
+from icepact.execute.assemble.memory import most_decoded
 from icepact.execute.assemble.project import project
 from icepact.execute.assemble.reading import read_plan
 from icepact.execute.assemble.target import LINEAGE_IDS, ROW_ID, arrow_type
 from icepact.execute.deletes.columns import in_dictionaries
 from icepact.execute.parquet.footer import Chunk
-from icepact.execute.parquet.indices import may_read_indices, numbers_as_stored, read_indices
+from icepact.execute.parquet.indices import IndexFile, in_steps, may_read_indices, numbers_as_stored
 from icepact.execute.parquet.layout import (
     BYTE_ARRAY,
     BYTE_STREAM_SPLIT,
@@ -34,6 +36,8 @@ _SPECIAL_ENCODINGS = {
     DELTA_BYTE_ARRAY: "DELTA_BYTE_ARRAY",
     BYTE_STREAM_SPLIT: "BYTE_STREAM_SPLIT",
 }
+_SHARE_OF_INDICES = 4
+"""Of what may be decoded at once, indices that are kept in memory beside it take so small a part at most, encoded."""
 
 
 def in_dictionary(chunk: Chunk) -> bool:
@@ -110,34 +114,46 @@ class Decoder:
             kept = None if keep is None else keep[at : at + rows]
             yield self._projected(columns, np.arange(row_group.first_row + at, row_group.first_row + at + rows), kept)
             at += rows
+        if at != row_group.rows:
+            raise NotAssembled(f"{self.view.file.path}: {at} rows of a row group of {row_group.rows} can be read")
 
     def _pieces(self, group: int, rows: int, most: int) -> Iterator[tuple[int, list[pa.ChunkedArray]]]:
-        """The columns that the file has, at most so many rows at once."""
+        """The columns that the file has, at most so many rows at once; numbers in small dictionaries as indices."""
         if not self._columns:
             for at in range(0, rows, most):
                 yield min(most, rows - at), []
-        elif rows <= most:
-            yield rows, self._whole(group)
-        else:
-            self.view.preload(group, self._columns)
-            threads = pa.cpu_count() > 1
-            for batch in self._file.reader.iter_batches(most, [group], self._columns, use_threads=threads):
-                yield batch.num_rows, [pa.chunked_array([column]) for column in batch.columns]
-
-    def _whole(self, group: int) -> list[pa.ChunkedArray]:
-        """All rows; of numbers in a small dictionary, their indices."""
+            return
         view = self.view
-        chunks = view.input.footer.row_groups[group].chunks
         view.preload(group, self._columns)
-        kinds = {leaf: kind for leaf, kind in self._numbers.items() if may_read_indices(chunks[leaf])}
+        kinds = self._in_indices(group, whole=rows <= most)
         rest = [leaf for leaf in self._columns if leaf not in kinds]
-        threads = pa.cpu_count() > 1
-        columns = self._file.reader.read_row_groups([group], rest, use_threads=threads).columns if rest else []
-        if not kinds:
-            return columns
-        others, found = iter(columns), read_indices(view.source, view.input.footer, group, kinds)
-        by_id = {view.leaves[leaf].field_id: column for leaf, column in zip(kinds, found, strict=True)}
-        return [by_id[node.field_id] if node.field_id in by_id else next(others) for node in self._nodes]
+        indices = IndexFile(view.source, view.input.footer, group, kinds) if kinds else None
+        if rows <= most:
+            threads = pa.cpu_count() > 1
+            others = self._file.reader.read_row_groups([group], rest, use_threads=threads).columns if rest else []
+            yield rows, self._merged(others, indices.columns() if indices else [], kinds)
+            return
+        of_rest = in_steps(self._file, group, rest, most) if rest else repeat([])
+        of_indices = indices.steps(most) if indices else repeat([])
+        for others, found in zip(of_rest, of_indices, strict=False):
+            columns = self._merged(others, found, kinds)
+            yield len(columns[0]), columns
+
+    def _in_indices(self, group: int, *, whole: bool) -> dict[int, pa.DataType]:
+        """By leaf: columns of a row group of which indices are read, and their types. A row group that is too large to
+        be decoded as a whole may be too large to have them in memory, too."""
+        chunks = self.view.input.footer.row_groups[group].chunks
+        kinds = {leaf: kind for leaf, kind in self._numbers.items() if may_read_indices(chunks[leaf])}
+        size = sum(chunks[leaf].size for leaf in kinds)
+        return kinds if whole or size <= most_decoded(self.view.context.writing) // _SHARE_OF_INDICES else {}
+
+    def _merged(
+        self, others: Sequence[pa.ChunkedArray], found: Sequence[pa.ChunkedArray], kinds: Iterable[int]
+    ) -> list[pa.ChunkedArray]:
+        """Columns in the order of the file's own."""
+        by_id = {self.view.leaves[leaf].field_id: column for leaf, column in zip(kinds, found, strict=True)}
+        each = iter(others)
+        return [by_id[node.field_id] if node.field_id in by_id else next(each) for node in self._nodes]
 
     def _projected(self, decoded: list[pa.ChunkedArray], positions: np.ndarray, keep: np.ndarray | None) -> pa.Table:
         view = self.view

@@ -4,7 +4,7 @@ Data pages in a dictionary say nothing of the type. A file in memory gets them a
 texts are the places of the numbers: texts that are alike would be put together, whatever indices say.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,36 +48,64 @@ def may_read_indices(chunk: Chunk) -> bool:
     )
 
 
-def read_indices(
-    source: ByteSource, footer: Footer, group: int, kinds: Mapping[int, pa.DataType]
-) -> list[pa.ChunkedArray]:
-    """Columns of a row group in dictionaries, by leaf and as these types; `may_read_indices` of each chunk."""
-    row_group = footer.row_groups[group]
-    pieces: list[bytes | memoryview] = [MAGIC]
-    at = len(MAGIC)
-    described: list[Fields] = []
-    numbers: list[pa.Buffer] = []
-    for leaf in kinds:
-        chunk = row_group.chunks[leaf]
-        data = source.read(chunk.start, chunk.size)
-        body, header = _dictionary(data[: chunk.data_offset - chunk.start], chunk)
-        numbers.append(pa.py_buffer(body))
-        dictionary = _of_numbers(header, chunk)
-        pages = data[chunk.data_offset - chunk.start :]
-        pieces += [dictionary, pages]
-        size = len(dictionary) + len(pages)
-        described.append(_described(chunk, len(described), at, len(dictionary), size))
-        at += size
-    elements: list[Fields] = [{4: b"table", 5: len(kinds)}]
-    elements += [
-        {1: BYTE_ARRAY, 3: footer.leaves[leaf].levels[0][0], 4: _name(n).encode()} for n, leaf in enumerate(kinds)
-    ]
-    groups = [{1: described, 2: at, 3: row_group.rows}]
-    pieces.append(footer_bytes({1: 2, 2: elements, 3: row_group.rows, 4: groups}))
-    names = [_name(n) for n in range(len(kinds))]
-    reader = pq.ParquetFile(pa.BufferReader(b"".join(pieces)), read_dictionary=names, pre_buffer=False)
-    columns = reader.reader.read_row_groups([0], list(range(len(kinds))), use_threads=pa.cpu_count() > 1).columns
-    return [_as_numbers(*each) for each in zip(columns, numbers, kinds.values(), strict=True)]
+class IndexFile:
+    """A file in memory with columns of a row group that are in dictionaries, read as indices."""
+
+    def __init__(self, source: ByteSource, footer: Footer, group: int, kinds: Mapping[int, pa.DataType]) -> None:
+        """`kinds` are the types of the columns by leaf; `may_read_indices` of the chunk of each."""
+        row_group = footer.row_groups[group]
+        self._kinds = list(kinds.values())
+        self._numbers: list[pa.Buffer] = []
+        pieces: list[bytes | memoryview] = [MAGIC]
+        at = len(MAGIC)
+        described: list[Fields] = []
+        for leaf in kinds:
+            chunk = row_group.chunks[leaf]
+            data = source.read(chunk.start, chunk.size)
+            body, header = _dictionary(data[: chunk.data_offset - chunk.start], chunk)
+            self._numbers.append(pa.py_buffer(body))
+            dictionary = _of_numbers(header, chunk)
+            pages = data[chunk.data_offset - chunk.start :]
+            pieces += [dictionary, pages]
+            size = len(dictionary) + len(pages)
+            described.append(_described(chunk, len(described), at, len(dictionary), size))
+            at += size
+        elements: list[Fields] = [{4: b"table", 5: len(kinds)}]
+        elements += [
+            {1: BYTE_ARRAY, 3: footer.leaves[leaf].levels[0][0], 4: _name(n).encode()} for n, leaf in enumerate(kinds)
+        ]
+        groups = [{1: described, 2: at, 3: row_group.rows}]
+        pieces.append(footer_bytes({1: 2, 2: elements, 3: row_group.rows, 4: groups}))
+        names = [_name(n) for n in range(len(kinds))]
+        self._file = pq.ParquetFile(pa.BufferReader(b"".join(pieces)), read_dictionary=names, pre_buffer=False)
+
+    def columns(self) -> list[pa.ChunkedArray]:
+        """All rows."""
+        numbers = list(range(len(self._kinds)))
+        return self._as_numbers(self._file.reader.read_row_groups([0], numbers, use_threads=pa.cpu_count() > 1).columns)
+
+    def steps(self, rows: int) -> Iterator[list[pa.ChunkedArray]]:
+        """So many rows at a time."""
+        return map(self._as_numbers, in_steps(self._file, 0, range(len(self._kinds)), rows))
+
+    def _as_numbers(self, columns: Sequence[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
+        return [_as_numbers(*each) for each in zip(columns, self._numbers, self._kinds, strict=True)]
+
+
+def in_steps(file: pq.ParquetFile, group: int, leaves: Iterable[int], rows: int) -> Iterator[list[pa.ChunkedArray]]:
+    """Columns of a row group, so many rows at a time; the last step may have fewer."""
+    waiting: list[pa.RecordBatch] = []
+    missing = rows
+    for batch in file.reader.iter_batches(rows, [group], list(leaves), use_threads=pa.cpu_count() > 1):
+        rest = batch
+        while rest.num_rows >= missing:  # where a column begins a new array, pyarrow ends a batch before its time
+            yield pa.Table.from_batches([*waiting, rest.slice(0, missing)]).columns
+            rest, waiting, missing = rest.slice(missing), [], rows
+        if rest.num_rows:
+            waiting.append(rest)
+            missing -= rest.num_rows
+    if waiting:
+        yield pa.Table.from_batches(waiting).columns
 
 
 def _name(number: int) -> str:

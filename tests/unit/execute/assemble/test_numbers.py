@@ -7,13 +7,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from icepact.execute.parquet.input import Input, MemorySource
-from icepact.execute.parquet.layout import CODECS, COLUMN_INDEX
+from icepact.execute.parquet.layout import CODECS, COLUMN_INDEX, INT32, PAGE_HEADER
 from icepact.execute.parquet.thrift import read_struct
 from tests.support.kernel import Kernel, column, given, output, rows_of, stored, struct
 from tests.support.parquet_judges import duckdb_rows, statistics_hold
@@ -54,8 +55,7 @@ def rows(seed: int) -> pa.Table:
 
 
 def written(kernel: Kernel, name: str, table: pa.Table, codec: str = "zstd") -> Path:
-    few = [name for name in table.column_names if name.startswith("few")]
-    options: dict[str, Any] = {"use_dictionary": few, "row_group_size": 2000, "store_decimal_as_integer": True}
+    options: dict[str, Any] = {"use_dictionary": _few(table), "row_group_size": 2000, "store_decimal_as_integer": True}
     return kernel.file(
         name, table, compression="none" if codec == "uncompressed" else codec.removesuffix("_raw"), **options
     )
@@ -89,6 +89,34 @@ def test_rows_and_bounds(tmp_path: Path, codec: str) -> None:
     assert statistics_hold(path.read_bytes()) >= 2 * len(COLUMNS)
     for number, (_, name, kind) in enumerate(COLUMNS):
         pages_hold(held, number, [as_stored(value, kind) for value in expected[name].to_pylist()])
+
+
+@pytest.mark.parametrize(("memory", "in_order"), [(2**30, True), (2**20, False)], ids=["in steps", "too large"])
+def test_a_row_group_that_is_not_decoded_at_once(tmp_path: Path, memory: int, in_order: bool) -> None:
+    """Its indices are read all the same, if they may be in memory: then the new dictionaries are in order."""
+    writing = {**WRITING, "codec": "uncompressed", "level": None, "level_of_numbers": None}
+    kernel = Kernel(folder=tmp_path, schema=SCHEMA, writing={**writing, "batch_rows": 700, "task_memory": memory})
+    table = rows(4)
+    path = kernel.file("f", table, compression="none", store_decimal_as_integer=True, use_dictionary=_few(table))
+    report = kernel.run(given(path, deletes=[kernel.vector("d", path, GONE)]))
+    assert (report.refused, report.failed) == (None, None)
+    found = pq.read_table(output(report))
+    assert [c.to_pylist() for c in found.columns] == [c.to_pylist() for c in table.take(KEPT).columns]
+    data = output(report).read_bytes()
+    for group in Input(MemorySource(data)).footer.row_groups:
+        for number, chunk in enumerate(group.chunks):
+            if chunk.dictionary_offset is not None and in_order:
+                assert number % 2 == 0
+                header, length = read_struct(memoryview(data)[chunk.dictionary_offset :], PAGE_HEADER)
+                body = data[chunk.dictionary_offset + length :][: header[3]]
+                numbers = np.frombuffer(body, "<i4" if chunk.physical == INT32 else "<i8")
+                assert len(numbers) == header[7][1]
+                assert (numbers[1:] > numbers[:-1]).all()
+    assert statistics_hold(data) > 0
+
+
+def _few(table: pa.Table) -> list[str]:
+    return [name for name in table.column_names if name.startswith("few")]
 
 
 def as_stored(value: Any, kind: str) -> int:

@@ -163,6 +163,20 @@ def test_keys_that_ascend_leave_their_dictionary(
     assert statistics_hold(data) == 2
 
 
+@pytest.mark.parametrize(("each", "in_dictionary"), [(20_000, False), (100, True)], ids=["long", "short"])
+def test_keys_may_begin_anew_with_each_file(tmp_path: Path, each: int, in_dictionary: bool) -> None:
+    """Files need not follow each other as their keys do; if they are short, neighbours are not alike often enough."""
+    kernel = Kernel(folder=tmp_path, schema=struct(column(3, "id", "long")))
+    numbers = [[start + n // 4 for n in range(each)] for start in (90_000, 0, 50_000)]
+    paths = [kernel.file(f"f{n}", rows_of({ID: some}), use_dictionary=["id"]) for n, some in enumerate(numbers)]
+    report = kernel.run(*(given(path, deletes=[kernel.vector(f"d{path.stem}", path, [7])]) for path in paths))
+    data = output(report).read_bytes()
+    [group] = Input(MemorySource(data)).footer.row_groups
+    assert (group.chunks[0].dictionary_offset is not None) is in_dictionary
+    found = pq.read_table(output(report))["id"].to_pylist()
+    assert found == [one for some in numbers for one in (*some[:7], *some[8:])]
+
+
 def test_a_dictionary_that_repeats_itself_is_left_to_others(tmp_path: Path) -> None:
     """Nothing forbids it, but pyarrow puts alike texts together, and indices would mean others."""
     kernel = Kernel(folder=tmp_path, schema=struct(column(1, "word", "string")))
