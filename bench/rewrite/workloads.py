@@ -112,7 +112,7 @@ WORKLOADS = (
     Workload(
         name="c1", title="position deletes on a tenth of the files", bar=10, file_size=_FLINK, mess=_some_positions
     ),
-    Workload(name="c2", title="position deletes on every file", bar=3.5, file_size=_FLINK, mess=_all_positions),
+    Workload(name="c2", title="position deletes on every file", bar=4, file_size=_FLINK, mess=_all_positions),
     Workload(name="d1", title="10,000 equality-delete keys", bar=5, file_size=_FLINK, mess=_keys(10_000)),
     Workload(name="d2", title="1,000,000 equality-delete keys", bar=3, file_size=_FLINK, mess=_keys(1_000_000)),
     Workload(

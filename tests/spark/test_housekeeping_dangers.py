@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from icepact import Compactor
 from icepact.housekeeping import expire, orphans
+from icepact.iceberg import metadata
 from icepact.iceberg.commit.deletion import BulkDeletion
 from icepact.iceberg.commit.expire import commit_expiry
 from icepact.iceberg.commit.run_files import RUN_FOLDER
-from icepact.iceberg.table import history
 from icepact.iceberg.table.history import current_metadata
 from icepact.iceberg.table.listing import NeededFiles
 from icepact.iceberg.table.reachability import UnreachableFiles
@@ -374,7 +374,7 @@ def runs_not_asked(patch: pytest.MonkeyPatch) -> None:
 
 def staged_like_any_other(patch: pytest.MonkeyPatch) -> None:
     """Nothing shows that it waits."""
-    patch.setattr(history, "_STAGED", "no such word")
+    patch.setattr(metadata, "_STAGED", "no such word")
 
 
 def protected_all_the_same(patch: pytest.MonkeyPatch) -> None:

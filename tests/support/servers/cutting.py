@@ -14,6 +14,8 @@ from tests.support.servers.wire import Cut
 
 LATE = 0.3
 """Seconds after which a request arrives whose line is cut ahead of it."""
+_PATIENCE = 10.0
+"""Seconds until an answer that does not come is not waited for any more: a server may be ended in front of it."""
 _PAUSE = 0.004
 """Seconds without more of it after which a request is taken for whole."""
 
@@ -75,7 +77,9 @@ def door_to(behind: int) -> Iterator[Door]:
 
 
 def _carry(door: Door, client: socket.socket, stop: threading.Event) -> None:
-    with closing(client), suppress(OSError), closing(socket.create_connection((LOOPBACK, door.behind))) as server:
+    client.settimeout(_PATIENCE)
+    address = LOOPBACK, door.behind
+    with closing(client), suppress(OSError), closing(socket.create_connection(address, _PATIENCE)) as server:
         while not stop.is_set():
             ready = select.select([client, server], [], [], 0.05)[0]
             if server in ready:

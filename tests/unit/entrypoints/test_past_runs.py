@@ -129,6 +129,7 @@ def test_the_commands_say_where_it_is_from(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ICEPACT_STORE", "memory")
+    monkeypatch.setenv("COLUMNS", "200")
     here = ["--warehouse", str(warehouse)]
     printed = []
     for where in (here, ["--server", api.url]):

@@ -75,6 +75,7 @@ def test_a_run_that_has_begun_is_running(store: RecordStore) -> None:
         "owner": None,
         "snapshots": [],
         "outcome": None,
+        "recovered": None,
     }
 
 
