@@ -44,6 +44,8 @@ _AWAY = ("08", "57P0", "53300", "25006")
 _NUMBER = text("SELECT txid_current_if_assigned()::text")
 _STATUS = text("SELECT txid_status(CAST(:number AS bigint))")
 """Of a transaction; servers remember it for millions of them."""
+_NOT_YET_GIVEN = "22023"
+"""PostgreSQL's code for the number of a transaction that, as far as it knows, has not begun yet."""
 _LEAST_FREE_BYTES = 64 * 1024
 """With less, the disk is taken for full: SQLite does not always say that it is for want of room."""
 
@@ -111,7 +113,12 @@ class Database:
 
         def ask() -> str | None:
             with self._guarded(), self._engine.connect() as connection:
-                known: str | None = connection.execute(_STATUS, {"number": number}).scalar()
+                try:
+                    known: str | None = connection.execute(_STATUS, {"number": number}).scalar()
+                except DBAPIError as error:
+                    if getattr(error.orig, "sqlstate", None) != _NOT_YET_GIVEN:
+                        raise
+                    return None  # the server was killed before anything of it was on disk
                 if known == "in progress":
                     raise Away("the server does not know yet what became of a transaction")
                 return known
