@@ -68,12 +68,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("what", choices=[*_TRIALS, DOCS])
     parser.add_argument("--seed", type=int, default=1, help="of all dice; the same seed goes on where it stopped")
     parser.add_argument("--first", type=int, help="number of the first trial, to do one again")
-    parser.add_argument("--count", type=int, default=20, help="of trials; of kills that hit; with each catalog")
+    parser.add_argument("--count", type=int, default=20, help="of trials; of kills that hit; with each catalog, store")
     parser.add_argument("--minutes", type=float, default=20, help="of soak or search")
     parser.add_argument("--runs", type=int, default=300, help="on a faulty store; others come on top")
     parser.add_argument("--truncated", type=float, help="part of the answers of a faulty store that break off")
     parser.add_argument(
         "--only", nargs="+", choices=answers.CATALOGS, default=answers.CATALOGS, help="catalogs that lose answers"
+    )
+    parser.add_argument(
+        "--stores", nargs="+", choices=services.STORES, default=services.STORES, help="under a service that is killed"
     )
     parser.add_argument("--worst", action="store_true", help="lose nothing but the answer to the first commit")
     parser.add_argument("--ledger", type=Path, default=ledger.LEDGER, help="default %(default)s")
@@ -162,17 +165,16 @@ def _workers(arguments: argparse.Namespace, folder: Path) -> Trials:
 
 
 def _services(arguments: argparse.Namespace, folder: Path) -> Trials:
-    """So many kills of processes of a service, shared by the stores of its records."""
+    """So many kills of processes of a service over each kind of record store."""
     folder.chmod(0o711)  # PostgreSQL may run as another user
-    each = -(-arguments.count // len(services.STORES))
-    for kind in services.STORES:
+    for kind in arguments.stores:
         home = folder / f"service-{kind}"
         home.mkdir(mode=0o711)
         first = _first(arguments, services.KIND)
-        with services.address_of(kind, home) as address:
-            kills_of_one = services.service_kills(home, first=first, seed=arguments.seed, store=address)
+        with services.store_place(kind, home) as place:
+            kills_of_one = services.service_kills(home, first=first, seed=arguments.seed, place=place)
             with contextlib.closing(kills_of_one):
-                for entry in itertools.islice(kills_of_one, each):
+                for entry in itertools.islice(kills_of_one, arguments.count):
                     yield {**entry, "store": kind}
 
 

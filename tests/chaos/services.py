@@ -1,4 +1,5 @@
-"""Killing the processes of a service under load: every job must end once, and every table be what it was."""
+"""Killing the processes of a service under load, and its record store: every job must end once, and every table be what
+it was."""
 
 import json
 import os
@@ -8,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,9 @@ import psutil
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
-from icepact.model.job import Job, JobRequest, JobStatus, Operation
+from icepact.client import Client
+from icepact.model.errors import IcepactError, ServiceUnreachable
+from icepact.model.job import Job, JobStatus
 from icepact.record.open import open_store
 from icepact.record.process import is_gone
 from icepact.record.store import RecordStore
@@ -27,6 +30,7 @@ from tests.support.compactors import short_compactor
 from tests.support.oracle import seen
 from tests.support.servers.etcd import etcd_server
 from tests.support.servers.postgres import fresh_database, postgres
+from tests.support.servers.process import free_ports
 from tests.support.servers.redis import redis_server
 
 KIND = "service-kill"
@@ -37,8 +41,10 @@ _MOST_FAILURES = 100
 """Every kill counts as one."""
 _IN_A_RUN = 0.75
 """So many kills come after a run has begun; the others at any instant, while Java starts as a rule."""
+_STORE_TOO = 0.4
+"""With so many kills the server of the record store dies in the same instant, and comes back with its data."""
 _LONGEST_WAIT = 30.0
-_PROGRAM = "tests.support.serving"
+_COMMAND = (sys.executable, "-c", "from icepact.entrypoints.cli.start import run; run()", "serve")
 _WORKER = "icepact.entrypoints.service.worker"
 
 
@@ -46,66 +52,81 @@ _WORKER = "icepact.entrypoints.service.worker"
 
 
 class ServiceUnderTest:
-    """`serve` with its workers, started again and again, and everything of it that lives."""
+    """Replicas of `icepact serve` with their workers, started again and again, and everything of them that lives."""
 
-    def __init__(self, warehouse: Path, *, workers: int, store: str | None = None, grace: str = "20s") -> None:
+    def __init__(
+        self, warehouse: Path, *, workers: int, replicas: int = 1, store: str | None = None, grace: str = "20s"
+    ) -> None:
         config = warehouse / "service.json"
-        settings = {"lease": "20s", "grace": grace}
+        settings = {"lease": "20s", "grace": grace, "requests_per_second": 1_000_000}
         document = {"spark": {"master": "local[2]"}, "service": settings, **({"store": store} if store else {})}
         config.write_text(json.dumps(document))
-        given = {"warehouse": str(warehouse), "config": str(config)}
-        self._arguments = json.dumps({"given": given, "port": 0, "workers": workers})
-        self._serves: list[subprocess.Popen[str]] = []
+        self._flags = ["--warehouse", str(warehouse), "--config", str(config), "--workers", str(workers)]
+        self._ports = free_ports(replicas)
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+        """By the port of each replica."""
+        self._ended: list[subprocess.Popen[bytes]] = []
         self._workers: set[int] = set()
         self.log = warehouse / "service.log"
 
     def start(self) -> None:
-        """One more `serve`; those before it are gone."""
-        with self.log.open("a") as log:
-            self._serves.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", _PROGRAM, self._arguments],
-                    stdout=subprocess.PIPE,
-                    stderr=log,
-                    text=True,
-                    start_new_session=True,
-                )
-            )
+        """Start every replica that does not run."""
+        for port in self._ports:
+            if port not in self._running:
+                with self.log.open("a") as log:
+                    self._running[port] = subprocess.Popen(
+                        [*_COMMAND, *self._flags, "--port", str(port)], stdout=log, stderr=log, start_new_session=True
+                    )
 
     @property
-    def serve(self) -> int:
-        """The process of the API."""
-        return self._serves[-1].pid
+    def serves(self) -> list[int]:
+        """The processes of the API; one of them leads the schedules."""
+        return [process.pid for process in self._running.values()]
 
     def workers(self) -> list[int]:
         """Processes of workers that live, orphans included."""
-        for serve in self._serves:
+        for pid in self.serves:
             with suppress(psutil.Error):
-                found = psutil.Process(serve.pid).children()
+                found = psutil.Process(pid).children()
                 self._workers |= {child.pid for child in found if _WORKER in child.cmdline()}
         return [pid for pid in sorted(self._workers) if _is_worker(pid)]
+
+    def submit(self, table: str, key: str, dice: random.Random) -> Job:
+        """Have a table compacted, by whichever replica answers, asked as often as that needs."""
+        until = time.monotonic() + LONGEST
+        while True:
+            try:
+                with Client(f"http://127.0.0.1:{dice.choice(self._ports)}", retries=1) as client:
+                    return client.compact(
+                        table, options={"rewrite_all": True}, most_failures=_MOST_FAILURES, idempotency_key=key
+                    )
+            except ServiceUnreachable:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
 
     def kill(self, pid: int) -> None:
         """`kill -9`."""
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        if pid == self.serve:
-            self._serves[-1].wait()
+        for port, process in list(self._running.items()):
+            if process.pid == pid:
+                process.wait()
+                self._ended.append(self._running.pop(port))
 
-    def end(self) -> int:
-        """Ask the last one to end; its exit code."""
-        self._serves[-1].terminate()
-        return self._serves[-1].wait(60)
+    def end(self) -> list[int]:
+        """Ask all replicas to end; their exit codes."""
+        for process in self._running.values():
+            process.terminate()
+        return [process.wait(60) for process in self._running.values()]
 
     def kill_all(self) -> None:
         """Nothing of it lives afterwards."""
         workers = self.workers()
-        for serve in self._serves:
+        for process in (*self._running.values(), *self._ended):
             with suppress(ProcessLookupError):
-                os.killpg(serve.pid, signal.SIGKILL)
-            serve.wait()
-            assert serve.stdout is not None
-            serve.stdout.close()
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         for pid in workers:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -120,10 +141,10 @@ def _is_worker(pid: int) -> bool:
 
 @contextmanager
 def service(
-    warehouse: Path, *, workers: int, store: str | None = None, grace: str = "20s"
+    warehouse: Path, *, workers: int, replicas: int = 1, store: str | None = None, grace: str = "20s"
 ) -> Iterator[ServiceUnderTest]:
     """A service; nothing of it lives afterwards."""
-    made = ServiceUnderTest(warehouse, workers=workers, store=store, grace=grace)
+    made = ServiceUnderTest(warehouse, workers=workers, replicas=replicas, store=store, grace=grace)
     made.start()
     try:
         yield made
@@ -142,7 +163,7 @@ class ServiceVerdict:
     lost: list[str] = field(default_factory=list)
     """Jobs that did not end well, and how."""
     twice: list[str] = field(default_factory=list)
-    """Tables with more commits than jobs, or fewer."""
+    """Tables with more commits than jobs, or fewer; and requests that were made twice and became two jobs."""
     changed: list[str] = field(default_factory=list)
     """Tables that readers see otherwise."""
     held_by_two: list[str] = field(default_factory=list)
@@ -166,20 +187,34 @@ class Load:
         self._before: dict[str, Any] = {}
         self._commits: dict[str, int] = {}
         self._submitted: dict[str, str] = {}
+        self._round = 0
         self.verdict = ServiceVerdict()
         for table in tables:
             self._spark.sql(f"CREATE TABLE {table} (id bigint) USING iceberg TBLPROPERTIES ('format-version' = '2')")
 
-    def submit(self, start: int) -> None:
-        """Small files in every table, and a job for it."""
+    def write(self, start: int) -> None:
+        """Small files in every table."""
+        self._submitted.clear()
+        self._round += 1
         for table in self._tables:
             for file in range(_FILES):
                 self._spark.range(start + 100 * file, start + 100 * file + 50, 1, 1).writeTo(table).append()
             self._before[table], self._commits[table] = seen(self._spark, table), self._count(table)
-            request = JobRequest(operation=Operation.COMPACT, table=table, options={"rewrite_all": True})
-            job = self._jobs.submit(request, most_failures=_MOST_FAILURES)
-            self._submitted[table] = job.job_id
         self.verdict.jobs += len(self._tables)
+
+    def submit(self, served: ServiceUnderTest, dice: random.Random) -> None:
+        """A job for every table, asked for twice."""
+        for table in self._tables:
+            key = f"{table}-{self._round}"
+            first, second = (served.submit(table, key, dice).job_id for _ in range(2))
+            self._submitted[table] = first
+            if first != second:
+                self.verdict.twice.append(f"{table}: one request became the jobs {first} and {second}")
+
+    @property
+    def asked(self) -> bool:
+        """Whether there is a job for every table."""
+        return len(self._submitted) == len(self._tables)
 
     def open(self) -> Sequence[Job]:
         """Jobs that have not ended; and while we are at it, nobody shares a table."""
@@ -193,7 +228,11 @@ class Load:
     def judge(self) -> None:
         """After all jobs have ended."""
         for table, job_id in self._submitted.items():
-            job = self._jobs.get(job_id)
+            try:
+                job = self._jobs.get(job_id)
+            except IcepactError as error:
+                self.verdict.lost.append(f"{job_id} on {table}: {error}")
+                continue
             if job.status is not JobStatus.SUCCEEDED:
                 self.verdict.lost.append(f"{job_id} on {table}: {job.status} ({job.error})")
             self._spark.sql(f"REFRESH TABLE {table}")
@@ -216,28 +255,31 @@ def busy(load: Load, among: Collection[int]) -> Mapping[int, Job]:
 # -- trials without end ---------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StorePlace:
+    """A record store, and how its server dies and comes back."""
+
+    address: str | None = None
+    """`None` for the one beside the warehouse."""
+    restart: Callable[[], None] | None = None
+
+
 def service_kills(
-    folder: Path, *, first: int, seed: int, store: str | None = None, tables: int = 6, workers: int = 2
+    folder: Path, *, first: int, seed: int, place: StorePlace, tables: int = 6, replicas: int = 2
 ) -> Generator[dict[str, Any], None, None]:
     """Trials without end, for the ledger: one kill each, and every now and then a look at everything."""
     warehouse = folder / "warehouse"
     compactor = short_compactor(warehouse=warehouse)
     compactor.spark.sql("CREATE NAMESPACE IF NOT EXISTS served")
-    records = compactor.application.store if store is None else open_store(store)
+    records = compactor.application.store if place.address is None else open_store(place.address)
     load = Load(compactor, records, [f"served.t{first}n{at}" for at in range(tables)])
     number, start = first, 0
-    with service(warehouse, workers=workers, store=store) as served:
+    with service(warehouse, workers=1, replicas=replicas, store=place.address) as served:
         while True:
-            load.submit(start)
+            load.write(start)
             start += 1000
-            kills: list[dict[str, Any]] = []
-            until = time.monotonic() + LONGEST
-            while load.open() and time.monotonic() < until:
-                dice = random.Random(f"{seed}/{KIND}/{number}")
-                if _wait(load, served, dice):
-                    kills.append({"number": number, **_kill(served, load, dice)})
-                    number += 1
-            load.judge()
+            kills = list(_kills_of_a_round(load, served, place, number, seed))
+            number += len(kills)
             judged = load.verdict
             found = {
                 "lost": len(judged.lost),
@@ -253,29 +295,53 @@ def service_kills(
                 raise RuntimeError(f"{judged}; see {served.log}")
 
 
-def _wait(load: Load, served: ServiceUnderTest, dice: random.Random) -> bool:
+def _kills_of_a_round(
+    load: Load, served: ServiceUnderTest, place: StorePlace, number: int, seed: int
+) -> Iterator[dict[str, Any]]:
+    """Kills while jobs are submitted and carried out; then all is judged."""
+    asking = threading.Thread(target=load.submit, args=(served, random.Random(f"{seed}/{KIND}/{number}/submit")))
+    asking.start()
+    until = time.monotonic() + LONGEST
+    while _is_going_on(load, asking) and time.monotonic() < until:
+        dice = random.Random(f"{seed}/{KIND}/{number}")
+        if _wait(load, served, dice, asking):
+            yield {"number": number, **_kill(served, load, place, dice)}
+            number += 1
+    asking.join()
+    load.judge()
+    if not load.asked:
+        load.verdict.lost.append("not every request was answered")
+
+
+def _is_going_on(load: Load, asking: threading.Thread) -> bool:
+    return bool(load.open()) or asking.is_alive()
+
+
+def _wait(load: Load, served: ServiceUnderTest, dice: random.Random, asking: threading.Thread) -> bool:
     """Wait for the time of the next kill: mostly soon after a run has begun. False if all jobs have ended meanwhile."""
     in_a_run, moment = dice.random() < _IN_A_RUN, dice.uniform(0.0, 1.5)
     never, until = threading.Event(), time.monotonic() + (_LONGEST_WAIT if in_a_run else dice.uniform(0.2, 12.0))
     while time.monotonic() < until:
-        if not load.open():
+        if not _is_going_on(load, asking):
             return False
         if in_a_run and busy(load, served.workers()):
             never.wait(moment)
             break
         never.wait(0.1)
-    return bool(load.open())
+    return _is_going_on(load, asking)
 
 
-def _kill(served: ServiceUnderTest, load: Load, dice: random.Random) -> dict[str, Any]:
-    workers = served.workers()
+def _kill(served: ServiceUnderTest, load: Load, place: StorePlace, dice: random.Random) -> dict[str, Any]:
+    workers, serves = served.workers(), served.serves
     hit = busy(load, workers)
-    victim = dice.choice([served.serve, *workers, *hit])
-    what = "serve" if victim == served.serve else "worker"
+    victim = dice.choice([*serves, *workers, *hit])
+    how: dict[str, Any] = {"victim": "serve" if victim in serves else "worker"}
+    if place.restart is not None and dice.random() < _STORE_TOO:
+        how["store"] = True
+        place.restart()
     served.kill(victim)
-    if what == "serve":
-        served.start()
-    return {"how": {"victim": what}, "hit": victim in hit}
+    served.start()
+    return {"how": how, "hit": victim in hit}
 
 
 # -- stores ---------------------------------------------------------------------------------------
@@ -284,17 +350,17 @@ STORES = ("sqlite", "postgres", "redis", "etcd")
 
 
 @contextmanager
-def address_of(kind: str, folder: Path) -> Iterator[str | None]:
-    """A store of a kind for as long as it is needed; `None` for the one beside the warehouse."""
+def store_place(kind: str, folder: Path) -> Iterator[StorePlace]:
+    """A store of a kind for as long as it is needed."""
     match kind:
         case "sqlite":
-            yield None
+            yield StorePlace()
         case "postgres":
             with postgres(folder) as server:
-                yield fresh_database(server)
+                yield StorePlace(address=fresh_database(server), restart=server.process.restart)
         case "redis":
-            with redis_server(folder) as redis:
-                yield redis.uri()
+            with redis_server(folder, durable=True) as redis:
+                yield StorePlace(address=redis.uri(), restart=redis.process.restart)
         case _:
-            with etcd_server(folder) as etcd:
-                yield etcd.uri()
+            with etcd_server(folder, durable=True) as etcd:
+                yield StorePlace(address=etcd.uri(), restart=etcd.process.restart)

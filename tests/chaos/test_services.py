@@ -1,5 +1,6 @@
 """A worker and the API are killed under load: every job ends, and is done once."""
 
+import random
 import time
 from pathlib import Path
 
@@ -14,8 +15,9 @@ def test_jobs_outlive_worker_and_api(compactor: Compactor, namespace: str) -> No
     warehouse = compactor.catalog.embedded
     assert warehouse is not None
     load = Load(compactor, compactor.application.store, [f"{namespace}.t{at}" for at in range(3)])
-    load.submit(0)
+    load.write(0)
     with service(Path(warehouse), workers=1, grace="0.1s") as served:
+        load.submit(served, random.Random(1))
         until = time.monotonic() + LONGEST
         killed: list[int] = []
         handed_over: list[Job] = []
@@ -27,9 +29,9 @@ def test_jobs_outlive_worker_and_api(compactor: Compactor, namespace: str) -> No
                     served.kill(pid)
                     killed.append(pid)
                 elif len(killed) == 1 and pid not in killed:
-                    killed.append(served.serve)
+                    killed.extend(served.serves)
                     handed_over.append(job)
-                    served.kill(served.serve)
+                    served.kill(served.serves[0])
                     served.start()
         load.judge()
         assert load.verdict.clean, load.verdict
@@ -38,4 +40,4 @@ def test_jobs_outlive_worker_and_api(compactor: Compactor, namespace: str) -> No
             after = compactor.application.store.job(job.job_id)
             assert after is not None
             assert after.failures == job.failures
-        assert served.end() == 0
+        assert served.end() == [0]

@@ -156,8 +156,7 @@ class Killing(Disturbing):
         for n in range(1, self._times + 1):
             while done() < n * JOBS // (self._times + 1) and not stop.is_set():
                 time.sleep(0.002)
-            self._server.process.kill()
-            self._server.process.start()
+            self._server.process.restart()
 
 
 def some_cut(asked: bytes | str, dice: random.Random, cuts: Sequence[Cut], share: float) -> Cut | None:

@@ -13,7 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icepact import Compactor
+from icepact.housekeeping import expire
 from icepact.iceberg.commit.deletion import BulkDeletion
+from icepact.iceberg.table.reachability import UnreachableFiles
 from icepact.model.errors import BadInput
 from icepact.model.status import Status
 from tests.support.histories import History
@@ -185,6 +187,34 @@ def test_two_record_stores_expire_at_the_same_time(
     with ThreadPoolExecutor(2) as both:
         ended = list(both.map(lambda one: one.expire(table), (compactor, second)))
     assert {outcome.status for outcome in ended} <= {Status.COMMITTED, Status.NOTHING_TO_DO}, ended
+    nothing_is_left(spark, table, before)
+
+
+@pytest.mark.parametrize("calls_before", [0, 1], ids=["while it is planned", "while it is carried out"])
+def test_somebody_else_deletes_what_is_being_read(
+    compactor: Compactor,
+    spark: SparkSession,
+    history: History,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    calls_before: int,
+) -> None:
+    """Manifests of snapshots that the other one let go are missing: all is worked out anew, and nothing is due."""
+    table, second = history.table, elsewhere(compactor, tmp_path)
+    before = readers(spark, table)
+    monkeypatch.setattr(expire, "_KEPT_IN_MIND", -1)
+    work_out, calls, overtaken = expire.unreachable_files, list[str](), list[Status]()
+
+    def late(*given: Any) -> UnreachableFiles:
+        calls.append("worked out")
+        if len(calls) == calls_before + 1:
+            overtaken.append(second.expire(table).status)
+        return work_out(*given)
+
+    monkeypatch.setattr(expire, "unreachable_files", late)
+    outcome = compactor.expire(table)
+    assert overtaken == [Status.COMMITTED]
+    assert (outcome.status, outcome.error) == (Status.NOTHING_TO_DO, None)
     nothing_is_left(spark, table, before)
 
 

@@ -52,8 +52,10 @@ def client(api: Served) -> Iterator[Client]:
 def test_a_job_is_submitted_watched_and_has_a_result(api: Served, client: Client) -> None:
     job = client.compact("sales", strategy="time-series", options={"max_cost": 10.0}, priority=3)
     assert (job.request.table, job.priority, job.status) == ("default.sales", 3, JobStatus.QUEUED)
+    told = client.progress(job)
+    first = next(told)
     with api.working({Operation.COMPACT: lambda _: {"run_id": "r"}}):
-        seen = list(client.progress(job))
+        seen = [first, *told]
     assert [seen[0].status, seen[-1].status] == [JobStatus.QUEUED, JobStatus.SUCCEEDED]
     assert client.result(job).result == {"run_id": "r"}
     assert client.wait(job).status is JobStatus.SUCCEEDED

@@ -12,7 +12,7 @@ from icepact.housekeeping.retention import Retention, decide_retention
 from icepact.iceberg.commit.deletion import BulkDeletion
 from icepact.iceberg.commit.expire import commit_expiry
 from icepact.iceberg.commit.run_files import may_delete
-from icepact.iceberg.java.bridge import describe_error
+from icepact.iceberg.java.bridge import JavaError, describe_error, is_missing
 from icepact.iceberg.table.history import current_metadata, history_at, read_history
 from icepact.iceberg.table.reachability import MOST_HERE, FileToDelete, UnreachableFiles, in_portions, totals_of
 from icepact.iceberg.table.table import IcebergTable
@@ -54,13 +54,18 @@ def plan_expire(
 ) -> ExpireSnapshots | str:
     """The expiry that is due, or why there is none. `needed` are snapshots that somebody works with, and who."""
     refuse_protected(table)
-    history = read_history(table)
-    retention = decide_retention(history, older_than=older_than, retain_last=retain_last, needed=needed, now=now)
-    if not retention.snapshot_ids and not retention.refs:
-        return _why_nothing(history, retention, older_than)
+    for _ in range(ATTEMPTS):
+        history = read_history(table)
+        retention = decide_retention(history, older_than=older_than, retain_last=retain_last, needed=needed, now=now)
+        if not retention.snapshot_ids and not retention.refs:
+            return _why_nothing(history, retention, older_than)
+        found = _unless_overtaken(table, history, retention)
+        if found is not None:
+            break
+    else:
+        raise _always_overtaken(table)
     by_id = history.by_id
     times = [by_id[snapshot_id].at for snapshot_id in retention.snapshot_ids] or [now]
-    found = unreachable_files(table, history, retention)
     files = totals_of(found)
     _WORKED_OUT.clear()
     if files.files <= _KEPT_IN_MIND:
@@ -129,6 +134,24 @@ def unreachable_files(table: IcebergTable, history: TableHistory, retention: Ret
     return files
 
 
+def _unless_overtaken(table: IcebergTable, history: TableHistory, retention: Retention) -> UnreachableFiles | None:
+    """The same; `None` if somebody else has expired and deleted some of these snapshots meanwhile. The table is read
+    anew then."""
+    try:
+        return unreachable_files(table, history, retention)
+    except JavaError as error:
+        if not is_missing(error):
+            raise
+        table.refresh()
+        if read_history(table).metadata_files[0] == history.metadata_files[0]:
+            raise
+        return None
+
+
+def _always_overtaken(table: IcebergTable) -> CommitRefused:
+    return CommitRefused(f"somebody committed to {table.name} each of {ATTEMPTS} times: nothing has expired")
+
+
 def _key(table: IcebergTable, history: TableHistory, retention: Retention) -> tuple[str, str, tuple[int, ...]]:
     """Metadata of a table is never changed, and no other has its name."""
     return table.uuid, history.metadata_files[0], retention.snapshot_ids
@@ -161,7 +184,9 @@ def _commit(
         if not retention.snapshot_ids and not retention.refs:
             return retention, None
         known = _WORKED_OUT.pop(_key(table, history, retention), None)
-        files = known if known and known.moved_to(table) else unreachable_files(table, history, retention)
+        files = known if known and known.moved_to(table) else _unless_overtaken(table, history, retention)
+        if files is None:
+            continue
         journal.check()
         journal.write_down(files)
         journal.check()
@@ -176,7 +201,7 @@ def _commit(
         except Exception as error:
             raise _unfinished(error, NO_FILES) from error
         return retention, files
-    raise CommitRefused(f"somebody committed to {table.name} each of {ATTEMPTS} times: nothing has expired")
+    raise _always_overtaken(table)
 
 
 def _finish(table: IcebergTable, journal: Journal) -> tuple[FileTotals, int]:

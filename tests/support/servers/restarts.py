@@ -46,6 +46,11 @@ class Restartable:
         self._server.guard.wait()
         self.stop()
 
+    def restart(self) -> None:
+        """Kill it, and start it with its data."""
+        self.kill()
+        self.start()
+
     def stop(self) -> None:
         """End it in order, if it runs."""
         self._running.close()
