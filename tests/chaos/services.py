@@ -43,6 +43,9 @@ _IN_A_RUN = 0.75
 """So many kills come after a run has begun; the others at any instant, while Java starts as a rule."""
 _STORE_TOO = 0.4
 """With so many kills the server of the record store dies in the same instant, and comes back with its data."""
+_AFTER_ITS_BEGIN = 0.2
+"""Seconds at most from the begin of a run to the kill: a run takes hardly more."""
+_AT_ANY_TIME = 2.0
 _LONGEST_WAIT = 30.0
 _COMMAND = (sys.executable, "-c", "from icepact.entrypoints.cli.start import run; run()", "serve")
 _WORKER = "icepact.entrypoints.service.worker"
@@ -265,7 +268,7 @@ class StorePlace:
 
 
 def service_kills(
-    folder: Path, *, first: int, seed: int, place: StorePlace, tables: int = 6, replicas: int = 2
+    folder: Path, *, first: int, seed: int, place: StorePlace, tables: int = 12, replicas: int = 2
 ) -> Generator[dict[str, Any], None, None]:
     """Trials without end, for the ledger: one kill each, and every now and then a look at everything."""
     warehouse = folder / "warehouse"
@@ -319,15 +322,18 @@ def _is_going_on(load: Load, asking: threading.Thread) -> bool:
 
 def _wait(load: Load, served: ServiceUnderTest, dice: random.Random, asking: threading.Thread) -> bool:
     """Wait for the time of the next kill: mostly soon after a run has begun. False if all jobs have ended meanwhile."""
-    in_a_run, moment = dice.random() < _IN_A_RUN, dice.uniform(0.0, 1.5)
-    never, until = threading.Event(), time.monotonic() + (_LONGEST_WAIT if in_a_run else dice.uniform(0.2, 12.0))
+    in_a_run, moment = dice.random() < _IN_A_RUN, dice.uniform(0.0, _AFTER_ITS_BEGIN)
+    never, until = (
+        threading.Event(),
+        time.monotonic() + (_LONGEST_WAIT if in_a_run else dice.uniform(0.0, _AT_ANY_TIME)),
+    )
     while time.monotonic() < until:
         if not _is_going_on(load, asking):
             return False
         if in_a_run and busy(load, served.workers()):
             never.wait(moment)
             break
-        never.wait(0.1)
+        never.wait(0.02)
     return _is_going_on(load, asking)
 
 
