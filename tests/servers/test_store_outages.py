@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from sqlalchemy import NullPool, create_engine, text
 
 from icepact.model.errors import StoreUnusable
 from icepact.model.job import JobStatus
@@ -200,6 +201,58 @@ def test_a_change_whose_answer_is_lost_is_made_once(server: Server, door: Proxy)
     assert store.document("counter", "n") == seen
     assert (seen.version, seen.body) == (41, {"n": 40})
     assert door.faults[Cut.AFTER] > 5
+    store.close()
+
+
+class GivingAway:
+    """Kills PostgreSQL when it is to commit, and lets somebody else have the number of the transaction then."""
+
+    def __init__(self, server: Postgres) -> None:
+        self._process = server.process
+        # a killed server must have forgotten what was not committed
+        self._server = create_engine(
+            server.uri.replace("psycopg2", "psycopg"), isolation_level="AUTOCOMMIT", poolclass=NullPool
+        )
+        self.ask("ALTER SYSTEM SET wal_writer_delay = 10000")
+        self.ask("SELECT pg_reload_conf()")
+        self.armed = False
+        self.given: list[int] = []
+        """Numbers that transactions had which were lost, and others after them."""
+
+    def ask(self, statement: str) -> int:
+        """By a line of its own."""
+        with self._server.connect() as connection:
+            result = connection.execute(text(statement))
+            return int(result.scalar() or 0) if result.returns_rows else 0
+
+    def __call__(self, statement: str) -> Cut | None:
+        """What happens to a request."""
+        if not self.armed or "COMMIT" not in statement:
+            return None
+        self.armed = False
+        number = self.ask("SELECT max(backend_xid::text::bigint) FROM pg_stat_activity WHERE backend_xid IS NOT NULL")
+        self._process.kill()
+        self._process.start()
+        while (theirs := self.ask("SELECT txid_current()")) < number:
+            pass
+        self.given += [number] if theirs == number else []
+        return Cut.BEFORE
+
+
+@pytest.mark.parametrize("server", ["postgresql"], indirect=True)
+def test_a_number_that_a_killed_server_gives_away_again_proves_nothing(server: Server, door: Proxy) -> None:
+    """Somebody else has committed under it before we ask what became of ours."""
+    assert isinstance(server, Postgres)
+    store = open_store(address_of(server, door.port))
+    seen = store.put_document("counter", "n", {"n": 0})
+    door.rule = kills = GivingAway(server)
+    for n in range(1, 4):
+        kills.armed = True
+        seen = store.put_document("counter", "n", {"n": n}, version=seen.version)
+        assert not kills.armed
+        assert store.document("counter", "n") == seen
+        assert (seen.version, seen.body) == (n + 1, {"n": n})
+    assert kills.given
     store.close()
 
 

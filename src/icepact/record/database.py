@@ -18,10 +18,12 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, Operationa
 
 from icepact.model.errors import FULL, BadInput, StoreUnusable, is_full
 from icepact.record.clock import ServerClock, utc_now
+from icepact.record.marks import Marks
 from icepact.record.retries import Away, Patience
+from icepact.record.slots import Slot
 from icepact.record.tables import METADATA
 
-SCHEMA_VERSION = "0009"
+SCHEMA_VERSION = "0010"
 """The newest migration; a test holds it against the folder."""
 _ONLY_READING = "icepact_only_reading"
 _MAX_NAMES = 500
@@ -41,11 +43,6 @@ _TRANSACTION_TIMEOUTS = "SET LOCAL statement_timeout = 60000; SET LOCAL lock_tim
 _CANNOT_WRITE = ("disk i/o error", "unable to open database file", "readonly database", "read-only")
 _AWAY = ("08", "57P0", "53300", "25006")
 """PostgreSQL's codes for: the line is cut, it starts or ends, it has too many clients, it is a standby now."""
-_NUMBER = text("SELECT txid_current_if_assigned()::text")
-_STATUS = text("SELECT txid_status(CAST(:number AS bigint))")
-"""Of a transaction; servers remember it for millions of them."""
-_NOT_YET_GIVEN = "22023"
-"""PostgreSQL's code for the number of a transaction that, as far as it knows, has not begun yet."""
 _LEAST_FREE_BYTES = 64 * 1024
 """With less, the disk is taken for full: SQLite does not always say that it is for want of room."""
 
@@ -57,6 +54,7 @@ class Database:
         self._clock = clock
         self._server_clock = ServerClock(clock)
         self.patience = Patience(str, lambda _: True)
+        self._marks = Marks()
         self._lock = Lock()
         self._ready = False
         self._readable_copy: tuple[list[tuple[str, int, int]], Database] | None = None
@@ -96,34 +94,28 @@ class Database:
         with self._guarded():
             if not self._ready:
                 self._prepare()
-            number = None
+            mark = None
             try:
                 with self._engine.connect() as connection:
                     connection = connection.execution_options(**{_ONLY_READING: only_reading})
                     with connection.begin():
                         yield connection
                         if not only_reading and connection.dialect.name == "postgresql":
-                            number = connection.execute(_NUMBER).scalar()
+                            mark = self._marks.leave(connection)
             except DBAPIError as error:
-                if number is None or not _is_away(error) or not self._landed(str(number)):
+                if mark is None or not _is_away(error) or not self._landed(mark):
                     raise
+            if mark is not None:
+                self._marks.give_back(mark)
 
-    def _landed(self, number: str) -> bool:
+    def _landed(self, mark: Slot) -> bool:
         """Whether a transaction was committed whose end nobody heard; asked until the server knows."""
 
-        def ask() -> str | None:
-            with self._guarded(), self._engine.connect() as connection:
-                try:
-                    known: str | None = connection.execute(_STATUS, {"number": number}).scalar()
-                except DBAPIError as error:
-                    if getattr(error.orig, "sqlstate", None) != _NOT_YET_GIVEN:
-                        raise
-                    return None  # the server was killed before anything of it was on disk
-                if known == "in progress":
-                    raise Away("the server does not know yet what became of a transaction")
-                return known
+        def ask() -> bool:
+            with self._guarded(), self._engine.begin() as connection:
+                return self._marks.is_there(connection, mark)
 
-        return self.patience(ask, (Away,)) == "committed"
+        return self.patience(ask, (Away,))
 
     @contextmanager
     def _reading(self) -> Iterator[Connection | None]:

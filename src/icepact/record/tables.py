@@ -7,6 +7,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    DateTime,
     Index,
     Integer,
     LargeBinary,
@@ -194,3 +195,12 @@ DOCUMENTS = Table(
     Column("body", Text, nullable=False),
 )
 """Their keys are sorted as bytes, in every database."""
+
+LAST_TRANSACTIONS = Table(
+    "last_transactions",
+    METADATA,
+    Column("writer", Text, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("at", DateTime(timezone=True), nullable=False),
+)
+"""Marks of transactions in PostgreSQL; no part of what a store keeps, and not copied."""

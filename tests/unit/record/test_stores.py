@@ -505,19 +505,6 @@ def test_migrations_make_the_tables_that_the_code_knows(
         } <= {"remove_table"}  # Alembic's own
 
 
-def test_a_transaction_that_a_killed_server_has_forgotten_did_not_land(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock
-) -> None:
-    """Its number has not been given yet, as far as the server knows."""
-    store = made("postgres", request, tmp_path, clock)
-    assert isinstance(store, SqlStore)
-    store.begin(run_record("r1"))
-    with store._engine.begin() as connection:
-        number = connection.exec_driver_sql("SELECT txid_current()").scalar_one()
-    assert store._landed(str(number)) is True
-    assert store._landed(str(number + 1_000_000)) is False
-
-
 def test_a_new_file_gets_the_tables_that_migrations_make(tmp_path: Path) -> None:
     for name in ("made", "migrated"):
         store = SqlStore.in_file(tmp_path / name)

@@ -19,8 +19,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from icepact.model.errors import BadInput, StoreUnusable
 from icepact.record.clock import ServerClock
 from icepact.record.kv.interface import Entry, Span
-from icepact.record.kv.slots import Slot, Slots
 from icepact.record.retries import Patience
+from icepact.record.slots import Slot, Slots
 
 try:
     import httpx
