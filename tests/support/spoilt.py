@@ -3,6 +3,8 @@
 from pathlib import Path
 
 from icepact.execute.parquet.input import Input, MemorySource
+from icepact.execute.parquet.layout import PAGE_HEADER
+from tests.support.parquet_bent import encode, footer_of, meta_of, walk
 
 
 def gone(path: Path) -> None:
@@ -34,4 +36,24 @@ def index_beyond_dictionary(path: Path) -> None:
     data = bytearray(path.read_bytes())
     chunk = Input(MemorySource(bytes(data))).footer.row_groups[0].chunks[-1]
     data[chunk.end - 300 : chunk.end - 297] = b"\xff" * 3
+    path.write_bytes(data)
+
+
+def fewer_values(path: Path) -> None:
+    """In the first page of its first column are fewer values than there were, and readers do not notice."""
+    data = path.read_bytes()
+    at, _, header = next(walk(data, Input(MemorySource(data)).footer.row_groups[0].chunks[0]))
+    before = encode(header, PAGE_HEADER)
+    header[5][1] -= 1
+    after = encode(header, PAGE_HEADER)
+    assert len(after) == len(before)
+    assert data[at:].startswith(before)
+    path.write_bytes(data[:at] + after + data[at + len(after) :])
+
+
+def page_unreadable(path: Path) -> None:
+    """The header of the first page of its first column is none."""
+    data = bytearray(path.read_bytes())
+    at = meta_of(footer_of(bytes(data)))[9]
+    data[at : at + 4] = b"\xff" * 4
     path.write_bytes(data)

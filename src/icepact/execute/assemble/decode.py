@@ -1,6 +1,7 @@
 """Reading rows that are to be encoded anew: the target's columns, without the deleted rows."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import repeat
 from typing import NamedTuple
@@ -10,13 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from icepact.execute.assemble.encode import column_name
-from icepact.execute.assemble.errors import NotAssembled, one_line
+from icepact.execute.assemble.errors import NotAssembled, told_of
 from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.memory import most_decoded
 from icepact.execute.assemble.project import project
 from icepact.execute.assemble.reading import read_plan
 from icepact.execute.assemble.target import LINEAGE_IDS, ROW_ID, arrow_type
 from icepact.execute.deletes.columns import in_dictionaries
+from icepact.execute.parquet.errors import Damaged
 from icepact.execute.parquet.footer import Chunk
 from icepact.execute.parquet.indices import IndexFile, in_steps, may_read_indices, numbers_as_stored
 from icepact.execute.parquet.layout import (
@@ -98,12 +100,8 @@ class Decoder:
 
     def rows(self, group: int, keep: np.ndarray | None, most: int) -> Iterator[pa.Table]:
         """Rows of a row group as the target's columns, at most so many at once; `keep` says which survive."""
-        try:
+        with told_of(self.view.file.path):
             yield from self._rows(group, keep, most)
-        except pa.ArrowMemoryError:
-            raise
-        except (pa.ArrowException, OSError) as error:
-            raise NotAssembled(f"{self.view.file.path}: {one_line(error)}") from error
 
     def _rows(self, group: int, keep: np.ndarray | None, most: int) -> Iterator[pa.Table]:
         row_group = self.view.input.footer.row_groups[group]
@@ -126,8 +124,11 @@ class Decoder:
         view = self.view
         view.preload(group, self._columns)
         kinds = self._in_indices(group, whole=rows <= most)
+        indices = None
+        with suppress(Damaged):  # the whole column says what is wrong, if it cannot do without that
+            indices = IndexFile(view.source, view.input.footer, group, kinds) if kinds else None
+        kinds = kinds if indices else {}
         rest = [leaf for leaf in self._columns if leaf not in kinds]
-        indices = IndexFile(view.source, view.input.footer, group, kinds) if kinds else None
         if rows <= most:
             threads = pa.cpu_count() > 1
             others = self._file.reader.read_row_groups([group], rest, use_threads=threads).columns if rest else []

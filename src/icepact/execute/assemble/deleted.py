@@ -6,6 +6,7 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
+from icepact.execute.assemble.errors import NotAssembled
 from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.key_pages import key_pages
 from icepact.execute.assemble.key_reader import KeyReader
@@ -85,7 +86,9 @@ class DeletedRows:
         if pages is not None and not pages.rows:
             return np.zeros(rows, dtype=np.bool_)
         if pages is not None:
-            with suppress(Damaged):  # pages that are not what is said of them: the whole column does without that
+            with suppress(
+                Damaged, NotAssembled
+            ):  # pages that are not what is said of them: the whole column does without that
                 return pages.spread(keys.matches(self._keys.of_pages(keys.field_ids, pages), pages.rows), rows)
         return keys.matches(self._keys.columns(keys.field_ids, group), rows)
 

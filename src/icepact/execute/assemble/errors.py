@@ -1,5 +1,10 @@
 """Why a unit cannot be assembled, or was not assembled well."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
 from icepact.model.errors import ProofFailed
 
 
@@ -9,6 +14,17 @@ class NotAssembled(Exception):
 
 class CopyDiffers(ProofFailed):
     """Bytes that were copied are not those of their source."""
+
+
+@contextmanager
+def told_of(path: str) -> Iterator[None]:
+    """What pyarrow cannot read of a file is told in one line: another method may, or say why not."""
+    try:
+        yield
+    except pa.ArrowMemoryError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise NotAssembled(f"{path}: {one_line(error)}") from error
 
 
 def one_line(error: Exception) -> str:

@@ -63,7 +63,7 @@ def _attempted(work: UnitWork, context: TaskContext, storage: Storage, cache: De
     except Exception as error:  # another method may know better
         frame = traceback.extract_tb(error.__traceback__)[-1]
         location = f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}"
-        return UnitReport(unit_id=work.unit_id, refused=f"{type(error).__name__}: {error} ({location})")
+        return UnitReport(unit_id=work.unit_id, refused=f"{type(error).__name__}: {one_line(error)} ({location})")
 
 
 def convert_deletes(

@@ -118,13 +118,24 @@ def _dictionary(page: Any, chunk: Chunk) -> tuple[bytes, Fields]:
     described = header.get(7, {})
     if header.get(1) != DICTIONARY_PAGE or described.get(2) not in (PLAIN, PLAIN_DICTIONARY):
         raise Damaged("a chunk does not begin with its dictionary")
-    body = bytes(page[length : length + header.get(3, 0)])
-    codec = _CODEC_NAMES[chunk.codec]
-    if codec != "uncompressed":
-        body = pa.Codec(codec).decompress(body, decompressed_size=header.get(2, 0), asbytes=True)
-    if len(body) != described.get(1, -1) * _WIDTHS[chunk.physical]:
+    body = bytes(page[length:])
+    size = described.get(1, -1) * _WIDTHS[chunk.physical]
+    if (header.get(2), header.get(3)) != (size, len(body)) or size < 0:
         raise Damaged("a dictionary has not as many numbers as it says")
-    return body, described
+    codec = _CODEC_NAMES[chunk.codec]
+    return body if codec == "uncompressed" else _decompressed(body, codec, size), described
+
+
+def _decompressed(body: bytes, codec: str, size: int) -> bytes:
+    """Exactly so many bytes. pyarrow does not say how many came out, and behind them is whatever memory held:
+    they must not fit into less."""
+    if size == 0:
+        return b""
+    try:
+        pa.Codec(codec).decompress(body, decompressed_size=size - 1)
+    except (pa.ArrowException, OSError):
+        return bytes(pa.Codec(codec).decompress(body, decompressed_size=size, asbytes=True))
+    raise Damaged("a dictionary has not as many numbers as it says")
 
 
 def _of_numbers(described: Fields, chunk: Chunk) -> bytes:

@@ -2,7 +2,7 @@
 
 import math
 import struct as packing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from icepact.execute.deletes.vectors import decode_vector
 from icepact.execute.deletes.writing import WrittenDelete
 from icepact.model.files import DeleteFile, DeleteKind, ManifestBounds
 from tests.support.kernel import Kernel, column, given, rows_of, stored, struct
-from tests.support.spoilt import index_beyond_dictionary
+from tests.support.spoilt import fewer_values, index_beyond_dictionary, page_unreadable
 from tests.support.states import delete_file
 
 ID, NUM, WORD = stored(1, "id", pa.int64()), stored(2, "num", pa.float64()), stored(3, "word", pa.string())
@@ -272,6 +272,25 @@ def test_a_key_that_its_dictionary_lacks_is_not_null(kernel: Kernel) -> None:
     assert report.refused is not None
     assert "beyond its dictionary" in report.refused
     assert (report.failed, report.written) == (None, None)
+
+
+@pytest.mark.parametrize("spoil", [page_unreadable, fewer_values])
+def test_a_file_whose_keys_are_spoilt_is_refused(kernel: Kernel, spoil: Callable[[Path], None]) -> None:
+    """It alone: the task goes on with the next."""
+    bad, good = (
+        kernel.file(name, rows_of({ID: [1, 2, 3]}), use_dictionary=False, compression="none")
+        for name in ("bad", "good")
+    )
+    spoil(bad)
+    delete = kernel.equality_delete("d", rows_of({ID: [2]}))
+    reports = converted(kernel, *(given(path, deletes=[delete]) for path in (bad, good)))
+    of = {report.path: report for report in reports}
+    refused = of[str(bad)].refused
+    assert refused is not None
+    assert refused.startswith(f"{bad}: ")
+    assert "\n" not in refused
+    assert (of[str(bad)].written, of[str(bad)].failed) == (None, None)
+    assert positions(of[str(good)].written) == [1]
 
 
 def test_what_cannot_be_read_here_is_refused(kernel: Kernel) -> None:

@@ -18,7 +18,15 @@ from icepact.execute.rewriters.base import Failed, Refused
 from icepact.execute.storage.base import Source, StorageUnavailable
 from icepact.execute.storage.open import TableStorage
 from tests.support.kernel import COPY, Kernel, column, given, rows_of, stored, struct
-from tests.support.spoilt import footer_damaged, gone, index_beyond_dictionary, no_footer, shorter
+from tests.support.spoilt import (
+    fewer_values,
+    footer_damaged,
+    gone,
+    index_beyond_dictionary,
+    no_footer,
+    page_unreadable,
+    shorter,
+)
 
 ID, S = stored(1, "id", pa.int64()), stored(2, "s", pa.string())
 SCHEMA = struct(column(1, "id", "long"), column(2, "s", "string"))
@@ -106,6 +114,18 @@ def test_a_file_whose_pages_are_spoilt_is_named(kernel: Kernel) -> None:
     assert (report.outputs, report.failed) == ((), None)
     assert report.refused is not None
     assert str(bad) in report.refused
+    assert outputs(kernel) == []
+
+
+@pytest.mark.parametrize("spoil", [page_unreadable, fewer_values])
+def test_a_file_whose_keys_are_spoilt_is_named(kernel: Kernel, spoil: Callable[[Path], None]) -> None:
+    path = kernel.file("bad", rows_of({ID: [1, 2, 3], S: ["a"] * 3}), use_dictionary=False, compression="none")
+    spoil(path)
+    report = kernel.run(given(path, deletes=[kernel.equality_delete("d", rows_of({ID: [2]}))]))
+    assert (report.outputs, report.failed) == ((), None)
+    assert report.refused is not None
+    assert str(path) in report.refused
+    assert "\n" not in report.refused
     assert outputs(kernel) == []
 
 

@@ -15,8 +15,9 @@ import pytest
 
 from icepact.execute.parquet.input import Input, MemorySource
 from icepact.execute.parquet.layout import CODECS, COLUMN_INDEX, INT32, PAGE_HEADER
-from icepact.execute.parquet.thrift import read_struct
+from icepact.execute.parquet.thrift import Fields, read_struct, write_struct
 from tests.support.kernel import Kernel, column, given, output, rows_of, stored, struct
+from tests.support.parquet_bent import bent, meta_of
 from tests.support.parquet_judges import duckdb_rows, statistics_hold
 
 ROWS = 6000
@@ -199,6 +200,31 @@ def test_a_dictionary_that_repeats_itself(tmp_path: Path, kind: str) -> None:
     expected = [1 if n % 5 == 3 else n % 5 for n in range(ROWS)]
     assert pq.read_table(path)["n"].to_pylist() == expected
     assert kernel.rewritten(given(path, deletes=[kernel.vector("d", path, [0])]))["n"].to_pylist() == expected[1:]
+
+
+@pytest.mark.parametrize("codec", ["snappy", "zstd", "gzip", "lz4", "brotli"])
+@pytest.mark.parametrize("batch_rows", [2**20, 999])
+def test_a_dictionary_that_ends_too_early(tmp_path: Path, codec: str, batch_rows: int) -> None:
+    """Behind its end is whatever memory held, which are no numbers of the table."""
+    kernel = Kernel(folder=tmp_path, schema=struct(column(1, "n", "long")), writing={"batch_rows": batch_rows})
+    path = kernel.file("f", rows_of({stored(1, "n", pa.int64()): [n % 50 for n in range(ROWS)]}), compression=codec)
+    data = path.read_bytes()
+    chunk = Input(MemorySource(data)).footer.row_groups[0].chunks[0]
+    packer = pa.Codec("lz4_raw" if codec == "lz4" else codec)
+    header, _ = read_struct(data[chunk.start :], PAGE_HEADER)
+    half = packer.compress(np.arange(25, dtype="<i8").tobytes(), asbytes=True)
+    page = write_struct({**header, 3: len(half)}, PAGE_HEADER) + half
+    less = chunk.data_offset - chunk.start - len(page)
+
+    def change(fields: Fields) -> None:
+        meta = meta_of(fields)
+        meta.update({7: meta[7] - less, 9: meta[9] - less})
+
+    path.write_bytes(bent(data[: chunk.start] + page + data[chunk.data_offset :], change))
+    report = kernel.run(given(path, deletes=[kernel.vector("d", path, [0])]))
+    assert (report.outputs, report.failed) == ((), None)
+    assert report.refused is not None
+    assert report.refused.startswith(f"{path}: ")
 
 
 @pytest.mark.parametrize("pages", ["1.0", "2.0"])
