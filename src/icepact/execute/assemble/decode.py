@@ -107,6 +107,11 @@ class Decoder:
         row_group = self.view.input.footer.row_groups[group]
         at = 0
         for rows, columns in self._pieces(group, row_group.rows, most):
+            found = min(map(len, columns), default=rows)
+            if found != rows:  # a page has fewer than its chunk says
+                raise NotAssembled(
+                    f"{self.view.file.path}: {at + found} rows of a row group of {row_group.rows} can be read"
+                )
             if not all(map(in_dictionaries, columns)):
                 raise NotAssembled(f"{self.view.file.path}: an index is beyond its dictionary")
             kept = None if keep is None else keep[at : at + rows]

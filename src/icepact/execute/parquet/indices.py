@@ -62,9 +62,9 @@ class IndexFile:
         for leaf in kinds:
             chunk = row_group.chunks[leaf]
             data = source.read(chunk.start, chunk.size)
-            body, header = _dictionary(data[: chunk.data_offset - chunk.start], chunk)
+            body, count = _dictionary(data[: chunk.data_offset - chunk.start], chunk)
             self._numbers.append(pa.py_buffer(body))
-            dictionary = _of_numbers(header, chunk)
+            dictionary = _of_numbers(count, chunk)
             pages = data[chunk.data_offset - chunk.start :]
             pieces += [dictionary, pages]
             size = len(dictionary) + len(pages)
@@ -112,18 +112,19 @@ def _name(number: int) -> str:
     return f"c{number}"
 
 
-def _dictionary(page: Any, chunk: Chunk) -> tuple[bytes, Fields]:
-    """The numbers of a dictionary page, and what its header says of them."""
+def _dictionary(page: Any, chunk: Chunk) -> tuple[bytes, int]:
+    """The numbers of a dictionary page, and how many there are."""
     header, length = read_struct(page, PAGE_HEADER)
     described = header.get(7, {})
     if header.get(1) != DICTIONARY_PAGE or described.get(2) not in (PLAIN, PLAIN_DICTIONARY):
         raise Damaged("a chunk does not begin with its dictionary")
     body = bytes(page[length:])
-    size = described.get(1, -1) * _WIDTHS[chunk.physical]
+    count = described.get(1, -1)
+    size = count * _WIDTHS[chunk.physical]
     if (header.get(2), header.get(3)) != (size, len(body)) or size < 0:
         raise Damaged("a dictionary has not as many numbers as it says")
     codec = _CODEC_NAMES[chunk.codec]
-    return body if codec == "uncompressed" else _decompressed(body, codec, size), described
+    return body if codec == "uncompressed" else _decompressed(body, codec, size), count
 
 
 def _decompressed(body: bytes, codec: str, size: int) -> bytes:
@@ -138,14 +139,15 @@ def _decompressed(body: bytes, codec: str, size: int) -> bytes:
     raise Damaged("a dictionary has not as many numbers as it says")
 
 
-def _of_numbers(described: Fields, chunk: Chunk) -> bytes:
+def _of_numbers(count: int, chunk: Chunk) -> bytes:
     """A dictionary page of as many texts: the place of each, in four bytes."""
-    texts = np.empty((described[1], 2), dtype="<u4")
+    texts = np.empty((count, 2), dtype="<u4")
     texts[:, 0] = texts.itemsize
-    texts[:, 1] = np.arange(described[1])
+    texts[:, 1] = np.arange(count)
     body, codec = texts.tobytes(), _CODEC_NAMES[chunk.codec]
     packed = body if codec == "uncompressed" else pa.Codec(codec).compress(body, asbytes=True)
-    return write_struct({1: DICTIONARY_PAGE, 2: len(body), 3: len(packed), 7: described}, PAGE_HEADER) + packed
+    header: Fields = {1: DICTIONARY_PAGE, 2: len(body), 3: len(packed), 7: {1: count, 2: PLAIN}}
+    return write_struct(header, PAGE_HEADER) + packed
 
 
 def _described(chunk: Chunk, number: int, at: int, dictionary: int, size: int) -> Fields:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from icepact.execute.assemble import task
@@ -114,6 +115,19 @@ def test_a_file_whose_pages_are_spoilt_is_named(kernel: Kernel) -> None:
     assert (report.outputs, report.failed) == ((), None)
     assert report.refused is not None
     assert str(bad) in report.refused
+    assert outputs(kernel) == []
+
+
+@pytest.mark.parametrize("batch_rows", [2**20, 2])
+def test_a_file_with_fewer_rows_than_it_says_is_named(tmp_path: Path, batch_rows: int) -> None:
+    """Not even pyarrow notices."""
+    kernel = Kernel(folder=tmp_path, schema=struct(column(1, "id", "long")), writing={"batch_rows": batch_rows})
+    good, bad = (kernel.file(n, rows_of({ID: [1, 2, 3]}), use_dictionary=False) for n in ("good", "bad"))
+    fewer_values(bad)
+    assert pq.read_table(bad).num_rows == 2
+    report = kernel.run(good, bad)
+    assert (report.outputs, report.failed) == ((), None)
+    assert report.refused == f"{bad}: 2 rows of a row group of 3 can be read"
     assert outputs(kernel) == []
 
 

@@ -1,7 +1,7 @@
 """Whole numbers, dates, times and short decimals: in dictionaries or plain, they are the same to every reader."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -15,9 +15,9 @@ import pytest
 
 from icepact.execute.parquet.input import Input, MemorySource
 from icepact.execute.parquet.layout import CODECS, COLUMN_INDEX, INT32, PAGE_HEADER
-from icepact.execute.parquet.thrift import Fields, read_struct, write_struct
+from icepact.execute.parquet.thrift import I64, Fields, read_struct
 from tests.support.kernel import Kernel, column, given, output, rows_of, stored, struct
-from tests.support.parquet_bent import bent, meta_of
+from tests.support.parquet_bent import Raw, bent, encode, meta_of
 from tests.support.parquet_judges import duckdb_rows, statistics_hold
 
 ROWS = 6000
@@ -202,25 +202,39 @@ def test_a_dictionary_that_repeats_itself(tmp_path: Path, kind: str) -> None:
     assert kernel.rewritten(given(path, deletes=[kernel.vector("d", path, [0])]))["n"].to_pylist() == expected[1:]
 
 
+def change_dictionary(path: Path, change: Callable[[Fields, bytes], bytes]) -> None:
+    """Put another page, of a header and a body, in place of the dictionary of the only chunk."""
+    data = path.read_bytes()
+    chunk = Input(MemorySource(data)).footer.row_groups[0].chunks[0]
+    header, length = read_struct(data[chunk.start :], PAGE_HEADER)
+    page = change(header, data[chunk.start + length : chunk.data_offset])
+    more = len(page) - (chunk.data_offset - chunk.start)
+
+    def move(fields: Fields) -> None:
+        meta = meta_of(fields)
+        meta.update({7: meta[7] + more, 9: meta[9] + more})
+
+    path.write_bytes(bent(data[: chunk.start] + page + data[chunk.data_offset :], move))
+
+
+def test_a_dictionary_with_an_unknown_part(tmp_path: Path) -> None:
+    """Readers pass over what they do not know."""
+    kernel = Kernel(folder=tmp_path, schema=struct(column(1, "n", "long")))
+    numbers = [n % 50 for n in range(ROWS)]
+    path = kernel.file("f", rows_of({stored(1, "n", pa.int64()): numbers}))
+    unknown = Raw(I64, b"\x0a")
+    change_dictionary(path, lambda header, body: encode({**header, 7: {**header[7], 99: unknown}}, PAGE_HEADER) + body)
+    assert kernel.rewritten(given(path, deletes=[kernel.vector("d", path, [0])]))["n"].to_pylist() == numbers[1:]
+
+
 @pytest.mark.parametrize("codec", ["snappy", "zstd", "gzip", "lz4", "brotli"])
 @pytest.mark.parametrize("batch_rows", [2**20, 999])
 def test_a_dictionary_that_ends_too_early(tmp_path: Path, codec: str, batch_rows: int) -> None:
     """Behind its end is whatever memory held, which are no numbers of the table."""
     kernel = Kernel(folder=tmp_path, schema=struct(column(1, "n", "long")), writing={"batch_rows": batch_rows})
     path = kernel.file("f", rows_of({stored(1, "n", pa.int64()): [n % 50 for n in range(ROWS)]}), compression=codec)
-    data = path.read_bytes()
-    chunk = Input(MemorySource(data)).footer.row_groups[0].chunks[0]
-    packer = pa.Codec("lz4_raw" if codec == "lz4" else codec)
-    header, _ = read_struct(data[chunk.start :], PAGE_HEADER)
-    half = packer.compress(np.arange(25, dtype="<i8").tobytes(), asbytes=True)
-    page = write_struct({**header, 3: len(half)}, PAGE_HEADER) + half
-    less = chunk.data_offset - chunk.start - len(page)
-
-    def change(fields: Fields) -> None:
-        meta = meta_of(fields)
-        meta.update({7: meta[7] - less, 9: meta[9] - less})
-
-    path.write_bytes(bent(data[: chunk.start] + page + data[chunk.data_offset :], change))
+    half = pa.Codec("lz4_raw" if codec == "lz4" else codec).compress(np.arange(25, dtype="<i8").tobytes(), asbytes=True)
+    change_dictionary(path, lambda header, _: encode({**header, 3: len(half)}, PAGE_HEADER) + half)
     report = kernel.run(given(path, deletes=[kernel.vector("d", path, [0])]))
     assert (report.outputs, report.failed) == ((), None)
     assert report.refused is not None
