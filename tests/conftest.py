@@ -21,7 +21,10 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as images have it: each process would compile all of it anew
 _SHARING = ("acceptance", "servers")
 """Folders of which one worker has all tests: one warehouse, one server of each kind."""
-_ALONE = ("test_docs", "test_wheel")
+_ALONE = (
+    *("test_docs", "test_wheel"),
+    *("test_monitoring", "test_observed_service", "test_schedules", "test_store_outages"),
+)
 """Files there that share nothing."""
 _ON_SERVERS = ("test_answers", "test_faults")
 """Files elsewhere that share servers."""
