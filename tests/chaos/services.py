@@ -43,8 +43,10 @@ _IN_A_RUN = 0.75
 """So many kills come after a run has begun; the others at any instant, while Java starts as a rule."""
 _STORE_TOO = 0.4
 """With so many kills the server of the record store dies in the same instant, and comes back with its data."""
-_AFTER_ITS_BEGIN = 0.2
-"""Seconds at most from the begin of a run to the kill: a run takes hardly more."""
+_AFTER_ITS_BEGIN = (0.2, 2.0)
+"""Seconds at most from the begin of a run to the kill: hardly more than one in a warm process takes, or a cold one."""
+_KILLS_IN_A_ROUND = 8
+"""At most: jobs that are killed each time they begin do not end."""
 _AT_ANY_TIME = 2.0
 _LONGEST_WAIT = 30.0
 _COMMAND = (sys.executable, "-c", "from icepact.entrypoints.cli.start import run; run()", "serve")
@@ -305,11 +307,14 @@ def _kills_of_a_round(
     asking = threading.Thread(target=load.submit, args=(served, random.Random(f"{seed}/{KIND}/{number}/submit")))
     asking.start()
     until = time.monotonic() + LONGEST
+    last = number + _KILLS_IN_A_ROUND
     while _is_going_on(load, asking) and time.monotonic() < until:
         dice = random.Random(f"{seed}/{KIND}/{number}")
-        if _wait(load, served, dice, asking):
+        if number < last and _wait(load, served, dice, asking):
             yield {"number": number, **_kill(served, load, place, dice)}
             number += 1
+        else:
+            time.sleep(0.05)
     asking.join()
     load.judge()
     if not load.asked:
@@ -322,7 +327,7 @@ def _is_going_on(load: Load, asking: threading.Thread) -> bool:
 
 def _wait(load: Load, served: ServiceUnderTest, dice: random.Random, asking: threading.Thread) -> bool:
     """Wait for the time of the next kill: mostly soon after a run has begun. False if all jobs have ended meanwhile."""
-    in_a_run, moment = dice.random() < _IN_A_RUN, dice.uniform(0.0, _AFTER_ITS_BEGIN)
+    in_a_run, moment = dice.random() < _IN_A_RUN, dice.uniform(0.0, dice.choice(_AFTER_ITS_BEGIN))
     never, until = (
         threading.Event(),
         time.monotonic() + (_LONGEST_WAIT if in_a_run else dice.uniform(0.0, _AT_ANY_TIME)),
