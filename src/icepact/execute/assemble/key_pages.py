@@ -19,6 +19,8 @@ from icepact.execute.storage.base import MIB
 
 _INDEX_SHARE = 8
 """Page indexes are looked at only if they are smaller than the chunks by this factor."""
+_FEWEST_ROWS = 100
+"""Rows of an average page below which values are decoded as fast as anything is said of their pages."""
 _SAMPLE = 8
 """Pages that are looked at first: if most of them may match, the others are not looked at."""
 _PAGES_SHARE = 2
@@ -76,13 +78,14 @@ class KeyPages:
 def key_pages(view: InputView, keys: KeySet, group: int) -> KeyPages | None:
     """The pages that may have a key; `None` if all key columns had better be read whole."""
     leaves = {i: view.leaf_index[i] for i in keys.field_ids if i in view.leaf_index and i not in view.constants}
-    whole = sum(view.input.footer.row_groups[group].chunks[leaf].size for leaf in leaves.values())
+    row_group = view.input.footer.row_groups[group]
+    whole = sum(row_group.chunks[leaf].size for leaf in leaves.values())
     if _cost(view, [view.input.index_range]) * _INDEX_SHARE > whole:
         return None
     chunks: dict[int, PagedChunk] = {}
     for field_id, leaf in leaves.items():
         chunk = paged_chunk(view.input, group, leaf)
-        if chunk is None:
+        if chunk is None or len(chunk.locations) * _FEWEST_ROWS > row_group.rows:
             return None
         chunks[field_id] = chunk
     possible = {i: _possible(view, keys, chunk, i) for i, chunk in chunks.items()}

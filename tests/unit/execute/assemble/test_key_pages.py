@@ -171,6 +171,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages are read by themselves however little that saves."""
     monkeypatch.setattr(key_pages, "_INDEX_SHARE", 0)
     monkeypatch.setattr(key_pages, "_PAGES_SHARE", 0)
+    monkeypatch.setattr(key_pages, "_FEWEST_ROWS", 0)
 
 
 @pytest.mark.usefixtures("always")
@@ -309,6 +310,16 @@ def test_large_page_indexes_are_not_read(kernel: Kernel) -> None:
     path = large(kernel, ASCENDING, max_rows_per_page=10, write_batch_size=10)
     some, whole = both_ways(kernel, given(path, deletes=[kernel.equality_delete("d", rows_of({ID: SOME}))]))
     assert some == whole
+
+
+@pytest.mark.parametrize("rows", [50, 200])
+def test_pages_of_few_rows_are_not_looked_at(kernel: Kernel, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """However small their indexes are beside them: each takes as long as it takes to decode a hundred rows."""
+    monkeypatch.setattr(key_pages, "_INDEX_SHARE", 0)
+    path = large(kernel, ASCENDING, max_rows_per_page=rows, write_batch_size=rows)
+    some, whole = both_ways(kernel, given(path, deletes=[kernel.equality_delete("d", rows_of({ID: SOME}))]))
+    assert some.positions == whole.positions
+    assert (some.read < whole.read) == (rows == 200)
 
 
 @pytest.mark.parametrize("carries", [False, True])
