@@ -55,8 +55,9 @@ class KeyReader:
         with told_of(view.file.path):
             table = view.read_columns(self._file, group, indexes)
         rows = view.input.footer.row_groups[group].rows
-        if any(len(column) != rows for column in table.columns):
-            raise NotAssembled(f"{view.file.path}: fewer rows of a row group than its {rows} can be read")
+        found = min(map(len, table.columns))
+        if found != rows:
+            raise NotAssembled(f"{view.file.path}: {found} rows of a row group of {rows} can be read")
         if view.has_ids:
             return columns_by_id(table, ids)
         if any(len(view.leaves[n].path) > 1 for n in indexes):
