@@ -22,6 +22,16 @@ _WANTED: Mapping[str, str] = {
     "finite_number": "a finite number is wanted",
     **dict.fromkeys(("bool_parsing", "bool_type"), "true or false is wanted"),
     **dict.fromkeys(("string_type", "path_type", "string_unicode"), "a text is wanted"),
+    **dict.fromkeys(
+        (
+            "datetime_type",
+            "datetime_parsing",
+            "datetime_from_date_parsing",
+            "datetime_object_invalid",
+            "timezone_aware",
+        ),
+        "a date and a time with a zone are wanted, as in 2030-01-31T08:00:00Z",
+    ),
     "string_too_short": "it must not be empty",
     "string_too_long": "it must have at most {max_length} characters",
     "missing": "this is missing",

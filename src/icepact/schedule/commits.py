@@ -17,6 +17,7 @@ from icepact.schedule.state import COMMITS, REMEMBERED, body_of, key_of, value_o
 from icepact.schedule.triggers import NO_COMMITS, CommitsSeen
 
 _TRIES = 20
+_COMMIT, _SCAN = "commit-report", "scan-report"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,12 +32,14 @@ class CommitNote(Document):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CommitReport:
-    """One commit, as catalogs and writers report it."""
+class Report:
+    """One commit or scan, as engines report it."""
 
     table: str
     """With dots between its parts, as Iceberg writes it."""
     snapshot_id: int | None = None
+    commit: bool
+    """Or it is of a scan."""
 
 
 class NoteStore(DocumentStore, Protocol):
@@ -67,14 +70,14 @@ def note_commit(store: NoteStore, table: str, snapshot_id: int | None = None, *,
     raise Conflict(f"commits of {table} are noted by too many at once: try again")
 
 
-def parse_report(document: Mapping[str, Any]) -> CommitReport:
-    """A commit report as REST catalogs receive it; BadInput says what is missing."""
-    kind = document.get("report-type", "commit-report")
-    if kind != "commit-report":
-        raise BadInput(f"report-type: {kind!r} is no commit-report")
+def parse_report(document: Mapping[str, Any]) -> Report:
+    """A report as REST catalogs receive it; BadInput says what is missing."""
+    kind = document.get("report-type", _COMMIT)
+    if kind not in (_COMMIT, _SCAN):
+        raise BadInput(f"report-type: {kind!r} is neither {_COMMIT} nor {_SCAN}")
     table, snapshot = document.get("table-name"), document.get("snapshot-id")
     if not isinstance(table, str) or not table:
         raise BadInput("table-name: this is missing")
     if snapshot is not None and (isinstance(snapshot, bool) or not isinstance(snapshot, int)):
         raise BadInput("snapshot-id: a whole number is wanted")
-    return CommitReport(table=table, snapshot_id=snapshot)
+    return Report(table=table, snapshot_id=snapshot, commit=kind == _COMMIT)

@@ -474,7 +474,8 @@ def test_two_catalogs_in_one_store_do_not_mix(store: RecordStore, clock: Clock) 
 @pytest.mark.parametrize(
     ("report", "message"),
     [
-        ({"report-type": "scan-report", "table-name": "db.t"}, "report-type: 'scan-report' is no commit-report"),
+        ({"report-type": "news", "table-name": "db.t"}, "report-type: 'news' is neither commit-report nor scan-report"),
+        ({"report-type": "scan-report", "table-name": "db.t", "snapshot-id": "7"}, "snapshot-id: a whole number is"),
         ({"report-type": "commit-report"}, "table-name: this is missing"),
         ({"table-name": "db.t", "snapshot-id": "7"}, "snapshot-id: a whole number is wanted"),
     ],

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, TypedDict
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, Strict, StrictBool, WithJsonSchema
+from pydantic_core import PydanticKnownError
 
 from icepact.model.fleet import RankBy
 from icepact.model.job import HIGHEST_PRIORITY, MOST_FAILURES, JobRequest, Operation
@@ -18,18 +19,33 @@ from icepact.schedule.requests import ALLOWED
 _LONGEST_NAME = 1000
 _LONGEST_TEXT = 500_000
 _BY_UNIT: Mapping[OptionUnit, Mapping[str, Any]] = {
-    OptionUnit.BYTES: {"type": ["integer", "string"], "examples": ["512MB"]},
-    OptionUnit.SECONDS: {"type": "string", "examples": ["2h"]},
-    OptionUnit.MONEY: {"type": ["number", "string"]},
+    OptionUnit.BYTES: {"type": ["integer", "string", "null"], "examples": ["512MB"]},
+    OptionUnit.SECONDS: {"type": ["string", "null"], "examples": ["2h"]},
+    OptionUnit.MONEY: {"type": ["number", "string", "null"]},
 }
 
 
+def _instant(given: Any) -> Any:
+    """Pydantic would take a number for seconds since 1970, also as a text."""
+    if not isinstance(given, str | datetime) or str(given).lstrip("+-").replace(".", "").isdecimal():
+        raise PydanticKnownError("datetime_type")
+    return given
+
+
+Whole = Annotated[int, Strict()]
+"""Pydantic would take texts, and true, for one otherwise."""
+Number = Annotated[float, Strict()]
+Instant = Annotated[AwareDatetime, BeforeValidator(_instant)]
+
+
 def options_schema(operation: Operation) -> dict[str, Any]:
-    """The schema of the options that an operation takes."""
+    """The schema of the options that an operation takes; null is as if one were not given."""
     fields = {}
     for name in sorted(ALLOWED[operation].options):
         option, known = OPTIONS[name], choices(name)
-        shape: Mapping[str, Any] = {"enum": known} if known else _BY_UNIT.get(option.unit, {}) if option.unit else {}
+        shape: Mapping[str, Any] = (
+            {"enum": [*known, None]} if known else _BY_UNIT.get(option.unit, {}) if option.unit else {}
+        )
         fields[name] = {"description": option.description, **shape}
     return {"type": "object", "properties": fields, "additionalProperties": False}
 
@@ -38,7 +54,7 @@ def _options(operation: Operation) -> Any:
     return Annotated[
         dict[str, Any],
         WithJsonSchema(options_schema(operation)),
-        Field(description="Above those of all policies, as flags of the command line."),
+        Field(description="Above those of all policies, as flags of the command line; null is as if not given."),
     ]
 
 
@@ -53,13 +69,13 @@ class How(TypedDict, total=False):
 class JobBody(StrictModel):
     """What every job can be given."""
 
-    priority: int | None = Field(
+    priority: Whole | None = Field(
         default=None, ge=-HIGHEST_PRIORITY, le=HIGHEST_PRIORITY, description="Of your jobs, greater ones come first."
     )
-    deadline: AwareDatetime | None = Field(
+    deadline: Instant | None = Field(
         default=None, description="Nothing is begun after it, and what is under way is stopped."
     )
-    most_failures: int = Field(default=MOST_FAILURES, ge=1, le=100, description="After so many it has failed.")
+    most_failures: Whole = Field(default=MOST_FAILURES, ge=1, le=100, description="After so many it has failed.")
 
     @property
     def how(self) -> "How":
@@ -71,7 +87,7 @@ class LimitBody(StrictModel):
     """How much of one thing a run may use up."""
 
     resource: Resource
-    amount: float = Field(ge=0, le=1e18, allow_inf_nan=False, description="Seconds are of work on one core.")
+    amount: Number = Field(ge=0, le=1e18, allow_inf_nan=False, description="Seconds are of work on one core.")
     name: str = Field(min_length=1, max_length=500, description="What messages call it.")
 
     @property
@@ -86,7 +102,7 @@ class CompactBody(JobBody):
     table: str = Field(min_length=1, max_length=_LONGEST_NAME, description="As in Spark SQL: `db.table`.")
     strategy: str | None = Field(default=None, description="Which files are candidates; as the policy of the table.")
     options: _options(Operation.COMPACT) = Field(default_factory=dict)  # type: ignore[valid-type]
-    dry_run: bool = Field(default=False, description="Say what would be done, and do nothing.")
+    dry_run: StrictBool = Field(default=False, description="Say what would be done, and do nothing.")
     budget: list[LimitBody] = Field(
         default_factory=list, max_length=20, description="It keeps to this, too, besides to what its policies allow."
     )
@@ -120,8 +136,8 @@ class RankBody(JobBody):
 
 
 _FIELDS: Mapping[str, Any] = {
-    "dry_run": (bool, Field(default=False, description="Say what would be done, and do nothing.")),
-    "allow_young": (bool, Field(default=False, description="Ages below the floor of a day are meant.")),
+    "dry_run": (StrictBool, Field(default=False, description="Say what would be done, and do nothing.")),
+    "allow_young": (StrictBool, Field(default=False, description="Ages below the floor of a day are meant.")),
     "exclude": (
         Annotated[tuple[str, ...], BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given)],
         Field(default=(), max_length=1000, description="Folders that are left alone."),
@@ -171,15 +187,15 @@ class CommitBody(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
 
     table: str = Field(min_length=1, max_length=_LONGEST_NAME, description="The table that was committed to.")
-    snapshot_id: int | None = Field(default=None, ge=-(2**63), lt=2**63, description="The snapshot that was made.")
+    snapshot_id: Whole | None = Field(default=None, ge=-(2**63), lt=2**63, description="The snapshot that was made.")
 
 
 class QuotaBody(StrictModel):
     """What a tenant may have at most; null is as much as it likes."""
 
-    jobs_at_once: int | None = Field(default=None, ge=1, le=10_000)
-    bytes_per_hour: int | None = Field(default=None, ge=1, le=2**62)
-    money_per_hour: float | None = Field(default=None, gt=0, le=1e12, allow_inf_nan=False)
+    jobs_at_once: Whole | None = Field(default=None, ge=1, le=10_000)
+    bytes_per_hour: Whole | None = Field(default=None, ge=1, le=2**62)
+    money_per_hour: Number | None = Field(default=None, gt=0, le=1e12, allow_inf_nan=False)
 
     @property
     def value(self) -> Quota:
@@ -208,7 +224,7 @@ class TenantChange(StrictModel):
     catalogs: _Patterns | None = None
     quota: QuotaBody | None = None
     description: str | None = Field(default=None, max_length=2000)
-    version: int | None = Field(default=None, ge=0, description="Of the tenant that was seen: 409 if it is another.")
+    version: Whole | None = Field(default=None, ge=0, description="Of the tenant that was seen: 409 if it is another.")
 
 
 class KeyBody(StrictModel):
@@ -217,12 +233,12 @@ class KeyBody(StrictModel):
     tenant: _TenantName | None = Field(default=None, description="Yours if not given.")
     role: Role
     name: str = Field(default="", max_length=200, description="For people: what it is used for.")
-    expires_at: AwareDatetime | None = Field(default=None, description="It is good for nothing from then on.")
+    expires_at: Instant | None = Field(default=None, description="It is good for nothing from then on.")
 
 
 class RotateBody(StrictModel):
     """How a key is replaced by another one."""
 
-    overlap_seconds: float = Field(
+    overlap_seconds: Number = Field(
         default=0.0, ge=0, le=365 * 86400.0, description="For so long the old one is good still."
     )

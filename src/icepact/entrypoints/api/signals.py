@@ -7,16 +7,14 @@ from fastapi import APIRouter, Body, Response
 from icepact.entrypoints.api.bodies import CommitBody
 from icepact.entrypoints.api.callers import Asked, Operator
 from icepact.entrypoints.api.routes import WholeText
-from icepact.model.errors import BadInput
 from icepact.schedule.commits import note_commit, parse_report
 
 router = APIRouter(route_class=WholeText, tags=["signals"])
-_SCAN = "scan-report"
 _REPORT: dict[str, Any] = {
     "type": "object",
-    "required": ["report-type", "table-name"],
+    "required": ["table-name"],
     "properties": {
-        "report-type": {"type": "string", "enum": ["commit-report", _SCAN]},
+        "report-type": {"type": "string", "enum": ["commit-report", "scan-report"]},
         "table-name": {"type": "string", "minLength": 1},
         "snapshot-id": {"type": "integer"},
     },
@@ -35,13 +33,11 @@ def commit_event(asked: Operator, body: CommitBody) -> Response:
 def report(asked: Operator, body: Annotated[dict[str, Any], Body(json_schema_extra=_REPORT)]) -> Response:
     """Reports of scans and commits as REST catalogs receive them. Commits make tables due. Scans are answered alike, so
     that engines may send both, and are not kept: how often a table is read, its policy says as `scans_per_day`."""
-    if body.get("report-type") == _SCAN:
-        if not isinstance(body.get("table-name"), str):
-            raise BadInput("table-name: this is missing")
-        asked.table(body["table-name"])
-    else:
-        found = parse_report(body)
+    found = parse_report(body)
+    if found.commit:
         _note(asked, found.table, found.snapshot_id)
+    else:
+        asked.table(found.table)
     return Response(status_code=204)
 
 
