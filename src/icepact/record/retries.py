@@ -57,7 +57,7 @@ def tried_again(cls: type[Store]) -> type[Store]:
     return cls
 
 
-_NOT_ASKED = ("rows", "close", "concerns")
+_NOT_ASKED = ("rows", "close", "concerns", "watch")
 
 
 def _patient(method: Callable[..., Any]) -> Callable[..., Any]:

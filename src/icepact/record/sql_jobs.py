@@ -37,7 +37,7 @@ from icepact.model.job import (
     WaitingJob,
 )
 from icepact.model.run import Owner
-from icepact.record.database import Database, insert_if_absent
+from icepact.record.database import insert_if_absent
 from icepact.record.documents import (
     COMPACTING,
     KNOWN_OPERATIONS,
@@ -47,13 +47,14 @@ from icepact.record.documents import (
     owner_document,
     owner_of,
 )
+from icepact.record.sql_hearing import SqlHearing, tell
 from icepact.record.tables import JOBS, TURNS, UtcTimestamp
 
 _LEAN_COLUMNS = [column for column in JOBS.c if column.name not in ("plan", "result")]
 _RUNNING, _QUEUED = JobStatus.RUNNING.value, JobStatus.QUEUED.value
 
 
-class SqlJobs(Database):
+class SqlJobs(SqlHearing):
     """The part of a store that keeps jobs."""
 
     def submit_job(self, job: Job, plan: bytes = b"") -> Job:
@@ -73,6 +74,7 @@ class SqlJobs(Database):
                     return job_of(known._mapping)
             insert_if_absent(connection, TURNS, {"catalog": job.catalog, "tenant": job.tenant, "taken_at": None})
             connection.execute(insert(JOBS).values(**job_columns(job), plan=zlib.compress(plan, 1) if plan else None))
+            tell(connection, job.job_id)
         return job
 
     def take_job(
@@ -162,6 +164,7 @@ class SqlJobs(Database):
                     if row is None
                     else f"job {claim.job_id} is {row.status} by now, last in the hands of {owner_of(row.worker)}"
                 )
+            tell(connection, claim.job_id)
 
     def take_back_job(
         self,
@@ -176,7 +179,11 @@ class SqlJobs(Database):
         values: dict[str, Any] = {"error": error, "error_type": None}
         values |= {"finished_at": self.now()} if status.ended else {"due_at": due_at or self.now()}
         as_seen = _held(seen.claim) & (JOBS.c.expires_at == seen.expires_at)
-        return self._changed(update(JOBS).where(as_seen).values(**_left(status, failed), **values)) == 1
+        with self._writing() as connection:
+            if connection.execute(update(JOBS).where(as_seen).values(**_left(status, failed), **values)).rowcount != 1:
+                return False
+            tell(connection, seen.job_id)
+        return True
 
     def job(self, job_id: str) -> Job | None:
         """One job, with its result."""
@@ -255,6 +262,7 @@ class SqlJobs(Database):
             if job.status is JobStatus.QUEUED:
                 values |= {"status": JobStatus.CANCELLED.value, "finished_at": self.now(), "token": JOBS.c.token + 1}
             connection.execute(update(JOBS).where(JOBS.c.job_id == job_id).values(values))
+            tell(connection, job_id)
             return _locked(connection, job_id)
 
     def resume_job(self, job_id: str) -> Job | None:
@@ -280,6 +288,7 @@ class SqlJobs(Database):
                     worker=None,
                 )
             )
+            tell(connection, job_id)
             return _locked(connection, job_id)
 
     def forget_jobs(self, *, before: datetime) -> int:

@@ -1,6 +1,7 @@
 """The interfaces of a record store, one for each job. One behaviour suite in the tests runs over all stores."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -9,6 +10,7 @@ from icepact.model.job import Job, JobClaim, JobProgress, JobStatus, Operation, 
 from icepact.model.outcome import Outcome
 from icepact.model.run import Attempt, Checkpoint, Claim, CommittedBatch, Failure, Lease, Owner, RunRecord
 from icepact.model.status import Status
+from icepact.record.hearing import Heard
 from icepact.record.rows import Row
 
 
@@ -248,6 +250,11 @@ class JobStore(Protocol):
     def resume_job(self, job_id: str) -> Job | None:
         """Put a job that failed or was cancelled back into the queue, its failures forgotten; returns it as it is then.
         `None` if there is none; Conflict if it did not end so."""
+
+    def watch(self, heard: Heard) -> AbstractContextManager[object]:
+        """Have `heard` called, from any thread, with the id of a job that anybody who shares the store has submitted,
+        ended, put back into the queue or asked to cancel, until the answer is left; and with nothing if something may
+        have been missed. It is a hint: not all stores tell, none always does, and who waits asks all the same."""
 
     def forget_jobs(self, *, before: datetime) -> int:
         """Drop jobs that ended before a moment; returns how many."""

@@ -23,6 +23,11 @@ Rule = Callable[[bytes], Cut | None]
 """Asked with every request, from any thread."""
 
 
+def unaltered(answer: bytes) -> bytes:
+    """An answer as it is."""
+    return answer
+
+
 def calm(request: bytes) -> Cut | None:
     """Nothing goes wrong."""
     return None
@@ -37,9 +42,19 @@ class Door:
     """The server's own port."""
     rule: Rule = calm
     """May be changed at any time."""
+    alter: Callable[[bytes], bytes] = unaltered
+    """Asked with every answer for what is passed on; may be changed at any time, too."""
+    lines: list[socket.socket] = field(default_factory=list)
+    """Of all clients, those that have gone included."""
     faults: Counter[Cut] = field(default_factory=Counter)
     """That were put in, by kind."""
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def cut(self) -> None:
+        """Cut all lines that there are now."""
+        for line in list(self.lines):
+            with suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
 
     def judge(self, request: bytes) -> Cut | None:
         """What happens to a request, counted."""
@@ -78,6 +93,7 @@ def door_to(behind: int) -> Iterator[Door]:
 
 def _carry(door: Door, client: socket.socket, stop: threading.Event) -> None:
     client.settimeout(_PATIENCE)
+    door.lines.append(client)
     address = LOOPBACK, door.behind
     with closing(client), suppress(OSError), closing(socket.create_connection(address, _PATIENCE)) as server:
         while not stop.is_set():
@@ -86,7 +102,7 @@ def _carry(door: Door, client: socket.socket, stop: threading.Event) -> None:
                 answer = server.recv(1 << 16)
                 if not answer:
                     return
-                client.sendall(answer)
+                client.sendall(door.alter(answer))
             if client in ready:
                 request = _whole(client)
                 if not request or not _passed_on(door, request, client, server):

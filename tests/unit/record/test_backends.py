@@ -156,10 +156,11 @@ class Counting(Memory):
         deletes: Collection[str] = (),
         *,
         persists: Collection[str] = (),
+        tells: str | None = None,
     ) -> bool:
         """Counted."""
         self.counts["written"] += len(puts) + len(deletes)
-        return super().commit(compares, puts, deletes, persists=persists)
+        return super().commit(compares, puts, deletes, persists=persists, tells=tells)
 
 
 def test_no_call_reads_all_that_ever_was(clock: Clock) -> None:

@@ -1,9 +1,11 @@
 """What all parts of a store over keys and values share."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 
 from icepact.record.clock import utc_now
+from icepact.record.hearing import Heard
 from icepact.record.kv.interface import KeyValue
 from icepact.record.kv.space import Space
 
@@ -19,6 +21,10 @@ class KvBase:
     def now(self) -> datetime:
         """The time, by the clock of the server."""
         return self._backend.now() if self._clock is utc_now else self._clock()
+
+    def watch(self, heard: Heard) -> AbstractContextManager[object]:
+        """Have a function called when something about jobs may be new, until the answer is left."""
+        return self._backend.watch(heard)
 
     def concerns(self) -> Sequence[str]:
         """What of the server's settings endangers what is kept there, in one line each."""

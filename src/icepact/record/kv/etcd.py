@@ -5,19 +5,23 @@ its end: one whose answer was lost finds it there when it is tried again, and on
 version of it and is refused.
 """
 
+import json
 import ssl
 import time
 import uuid
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
+from socket import SHUT_RDWR, socket
 from threading import Lock
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from icepact.model.errors import BadInput, StoreUnusable
 from icepact.record.clock import ServerClock
+from icepact.record.hearing import SILENCE, Heard, Hearing
 from icepact.record.kv.interface import Entry, Span
 from icepact.record.retries import Patience
 from icepact.record.slots import Slot, Slots
@@ -57,6 +61,8 @@ class Etcd:
         self._endpoints, self._user, options = _split(url)
         self._prefix = options.get("prefix", _PREFIX) + "/"
         self._slot_prefix = options.get("prefix", _PREFIX) + ":done/"
+        self._bell = _text(f"{self._slot_prefix}bell".encode())
+        """The key of the job that was told of last; whoever may write our other keys may write it."""
         self._shown = ",".join(self._endpoints)
         self._authority: str | None = options.get("ca")
         self._http = self._new_client()
@@ -89,11 +95,12 @@ class Etcd:
         deletes: Collection[str] = (),
         *,
         persists: Collection[str] = (),
+        tells: str | None = None,
     ) -> bool:
         """Change keys, if all compared ones have these versions."""
         slot = self._slots.take()
         slot.number += 1
-        done = self._ask(lambda: self._commit(slot, compares, puts, deletes, persists))
+        done = self._ask(lambda: self._commit(slot, compares, puts, deletes, persists, tells))
         self._slots.give_back(slot)  # not after an error: that transaction may still be on its way
         return done
 
@@ -104,6 +111,7 @@ class Etcd:
         puts: Mapping[str, bytes],
         deletes: Collection[str],
         persists: Collection[str],
+        tells: str | None,
     ) -> bool:
         ours, number = _text((self._slot_prefix + slot.name).encode()), str(slot.number).encode()
         changes: list[dict[str, Any]] = [
@@ -112,6 +120,8 @@ class Etcd:
             *({"request_delete_range": {"key": self._key(name)}} for name in deletes),
             *({"request_put": {"key": self._key(name), "ignore_value": True}} for name in persists),
         ]
+        if tells is not None:
+            changes.append({"request_put": {"key": self._bell, "value": _text(tells.encode())}})
         compared = [*((self._key(name), version) for name, version in compares.items()), (ours, slot.version)]
         asked = {
             "compare": [
@@ -151,6 +161,47 @@ class Etcd:
 
         self._ask(ask)
 
+    def watch(self, heard: Heard) -> Hearing:
+        """Have a function called with what transactions write under one key."""
+        return Hearing(self._listen, heard)
+
+    def _listen(self, hearing: Hearing) -> Generator[str | None]:
+        try:
+            yield from self._watched(hearing)
+        except httpx.ReadTimeout:
+            yield None  # nothing was told for so long
+        except (httpx.HTTPError, OSError):
+            self._try_another()
+            raise
+        except _Refused:
+            self._token = None  # it may have expired
+            raise
+
+    def _watched(self, hearing: Hearing) -> Generator[str | None]:
+        def opened(event: str, about: Mapping[str, Any]) -> None:
+            if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+                line = about["return_value"].get_extra_info("socket")
+                hearing.wakes(partial(socket.shutdown, line, SHUT_RDWR))
+
+        asked: dict[str, Any] = {
+            "json": {"create_request": {"key": self._bell}},
+            "headers": self._headers(),
+            "timeout": httpx.Timeout(_TIMEOUT, connect=_TIMEOUT / 2, read=SILENCE),
+            "extensions": {"trace": opened},
+        }
+        with self._new_client() as http, http.stream("POST", f"{self._endpoints[0]}/v3/watch", **asked) as answer:
+            if answer.status_code != 200:
+                answer.read()
+                raise _refusal(answer)
+            for text in answer.iter_lines():
+                said = json.loads(text).get("result", {"canceled": True})
+                if said.get("canceled"):
+                    raise _Refused(_UNAVAILABLE, "the watch has ended")
+                if said.get("created"):
+                    yield ""
+                for event in said.get("events", ()):
+                    yield b64decode(event["kv"].get("value", "")).decode()
+
     def concerns(self) -> Sequence[str]:
         """What is known of the server's version, and of the room it has."""
         version = self._ask(lambda: self._call("maintenance/status", {}))["version"]
@@ -173,9 +224,7 @@ class Etcd:
         return self._patience(ask, (httpx.HTTPError, OSError, _Refused))
 
     def _call(self, method: str, asked: Mapping[str, Any], *, login: bool = True) -> dict[str, Any]:
-        if self._user is not None and self._token is None and login:
-            self._log_in()
-        headers = {"Authorization": self._token} if self._token and login else {}
+        headers = self._headers() if login else {}
         before = self._clock.time()
         try:
             answer = self._http.post(f"{self._endpoints[0]}/v3/{method}", json=asked, headers=headers)
@@ -192,6 +241,12 @@ class Etcd:
         if error.code == _UNAVAILABLE:
             self._try_another()
         raise error
+
+    def _headers(self) -> dict[str, str]:
+        """With a token, if the cluster asks for one."""
+        if self._user is not None and self._token is None:
+            self._log_in()
+        return {"Authorization": self._token} if self._token else {}
 
     def _log_in(self) -> None:
         assert self._user is not None

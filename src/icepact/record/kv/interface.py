@@ -1,9 +1,12 @@
 """The interface of a backend. One behaviour suite in the tests runs over all of them."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+
+from icepact.record.hearing import Heard
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +66,18 @@ class KeyValue(Protocol):
         deletes: Collection[str] = (),
         *,
         persists: Collection[str] = (),
+        tells: str | None = None,
     ) -> bool:
         """Change keys, if all compared ones have these versions, 0 for none; false if one has another. What was parked
-        under `persists` stays for good."""
+        under `persists` stays for good. Those who watch are told of the job `tells`, if that is possible."""
 
     def park(self, key: str, value: bytes, *, seconds: float) -> None:
         """Write a key that nobody else writes, and that goes by itself unless a transaction makes it stay; until then
         it is found by its name alone."""
+
+    def watch(self, heard: Heard) -> AbstractContextManager[object]:
+        """Have a function called with what transactions tell, until the answer is left, and with nothing when some of
+        it may have been missed. It never raises."""
 
     def concerns(self) -> Sequence[str]:
         """What of the server's settings endangers what is kept there, in one line each."""

@@ -62,7 +62,7 @@ class KvJobs(KvBase):
                 return Change(result=values[named].decode())
             if name in values:
                 raise Conflict(f"there is a job {job.job_id} already")
-            return Change(result=None, puts=queued)
+            return Change(result=None, puts=queued, tells=job.job_id)
 
         while True:
             known = self._space.change([name, *([named] if named else [])], decide)
@@ -126,7 +126,7 @@ class KvJobs(KvBase):
                 values["progress"] = to_json(progress).decode()
             return values | ({"run_id": run_id} if run_id is not None else {})
 
-        job = self._edit_job(claim.job_id, edit)
+        job = self._edit_job(claim.job_id, edit, tells=False)
         return job if job and (job.token, job.status) == (claim.token, JobStatus.RUNNING) else None
 
     def end_job(
@@ -226,7 +226,13 @@ class KvJobs(KvBase):
         return self._edit_job(job_id, edit)
 
     def _edit_job(
-        self, job_id: str, edit: Edit, *, ends: bool = False, result: Mapping[str, Any] | None = None
+        self,
+        job_id: str,
+        edit: Edit,
+        *,
+        ends: bool = False,
+        result: Mapping[str, Any] | None = None,
+        tells: bool = True,
     ) -> Job | None:
         """Change a row and its index; returns the job without its result, `None` if there is none. Where it `ends`, its
         result is replaced."""
@@ -246,7 +252,7 @@ class KvJobs(KvBase):
                 puts[kept] = _packed(json.dumps(result))
             elif ends:
                 deletes.append(kept)
-            return Change(result=job_of(after), puts=puts, deletes=deletes)
+            return Change(result=job_of(after), puts=puts, deletes=deletes, tells=job_id if tells else None)
 
         return self._space.change([name], decide, over=[kept] if ends else [])
 

@@ -2,10 +2,12 @@
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import datetime
 from threading import Lock
 
 from icepact.record.clock import utc_now
+from icepact.record.hearing import Heard, tell
 from icepact.record.kv.interface import Entry, Span
 
 
@@ -21,6 +23,7 @@ class Memory:
         self._entries: dict[str, Entry] = {}
         self._keys: list[str] = []
         self._version = 0
+        self._watching: list[Heard] = []
 
     def now(self) -> datetime:
         """The time of this machine."""
@@ -47,6 +50,7 @@ class Memory:
         deletes: Collection[str] = (),
         *,
         persists: Collection[str] = (),
+        tells: str | None = None,
     ) -> bool:
         """Change keys, if all compared ones have these versions."""
         del persists  # nothing is ever parked: values may be of any size
@@ -63,12 +67,22 @@ class Memory:
             for key in deletes:
                 if self._entries.pop(key, None) is not None:
                     del self._keys[bisect_left(self._keys, key)]
+        if tells is not None:
+            for heard in list(self._watching):
+                tell(heard, tells)
         return True
 
     def park(self, key: str, value: bytes, *, seconds: float) -> None:
         """Write a key; it stays, since nothing here can be lost between two calls."""
         del seconds
         self.commit({}, {key: value})
+
+    def watch(self, heard: Heard) -> ExitStack:
+        """Have a function called by whoever commits."""
+        self._watching.append(heard)
+        watching = ExitStack()
+        watching.callback(self._watching.remove, heard)
+        return watching
 
     def concerns(self) -> Sequence[str]:
         """That it forgets is what it is for."""

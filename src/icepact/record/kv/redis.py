@@ -5,13 +5,15 @@ an hour: one whose answer was lost is asked for before it is tried again, and on
 """
 
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from icepact.model.errors import BadInput, StoreUnusable
 from icepact.record.clock import ServerClock
+from icepact.record.hearing import TICK, Heard, Hearing
 from icepact.record.kv.interface import Entry, Span
 from icepact.record.retries import Patience
 from icepact.record.slots import Slot, Slots
@@ -78,8 +80,11 @@ for _ = 1, count() do
   if redis.call('PERSIST', KEYS[1] .. ':' .. name) == 1 then redis.call('ZADD', KEYS[1], 0, name) end
 end
 redis.call('SET', slot, number, 'EX', seconds)
+local channel, tells = word(), word()
+if tells ~= '' then redis.pcall('PUBLISH', channel, tells) end
 return 1
 """
+"""Those who may not publish, as users of Redis 7 unless they are let, must commit all the same."""
 _PARK = """\
 redis.call('HSET', KEYS[1] .. ':' .. ARGV[1], 'n', redis.call('INCR', KEYS[2]), 'v', ARGV[2])
 redis.call('EXPIRE', KEYS[1] .. ':' .. ARGV[1], ARGV[3])
@@ -94,10 +99,11 @@ class Redis:
     cache_bytes = 1 << 30
 
     def __init__(self, url: str) -> None:
-        address, self._shown, prefix = _split(url)
-        self._client: Any = _client(address)
+        self._address, self._shown, prefix = _split(url)
+        self._client: Any = _client(self._address)
         self._keys = [f"{{{prefix}}}:keys", f"{{{prefix}}}:version"]
         self._slot_prefix = f"{{{prefix}}}:done:"
+        self._channel = f"{{{prefix}}}:jobs"
         self._scripts = {text: self._client.register_script(text) for text in (_READ, _COMMIT, _PARK)}
         self._patience = Patience(self._describe, _is_passing)
         self._slots = Slots(lambda: Slot(uuid.uuid4().hex))
@@ -130,6 +136,7 @@ class Redis:
         deletes: Collection[str] = (),
         *,
         persists: Collection[str] = (),
+        tells: str | None = None,
     ) -> bool:
         """Change keys, if all compared ones have these versions."""
         slot = self._slots.take()
@@ -137,7 +144,7 @@ class Redis:
         words: list[Any] = [slot.number, _SLOT_SECONDS, len(compares)]
         words += [word for name, version in compares.items() for word in (name, version)]
         words += [len(puts), *(word for pair in puts.items() for word in pair)]
-        words += [len(deletes), *deletes, len(persists), *persists]
+        words += [len(deletes), *deletes, len(persists), *persists, self._channel, tells or ""]
         keys = [*self._keys, self._slot_prefix + slot.name]
         answer = int(self._ask(lambda: self._scripts[_COMMIT](keys=keys, args=words)))
         self._slots.give_back(slot)  # not after an error: that transaction may still be on its way
@@ -146,6 +153,21 @@ class Redis:
     def park(self, key: str, value: bytes, *, seconds: float) -> None:
         """Write a key that goes by itself unless a transaction makes it stay."""
         self._ask(lambda: self._scripts[_PARK](keys=self._keys, args=[key, value, max(1, int(seconds))]))
+
+    def watch(self, heard: Heard) -> Hearing:
+        """Have a function called with what scripts publish."""
+        return Hearing(self._listen, heard)
+
+    def _listen(self, hearing: Hearing) -> Generator[str | None]:
+        del hearing
+        with closing(_client(self._address)) as client, closing(client.pubsub()) as line:
+            line.subscribe(self._channel)
+            while True:
+                said = line.get_message(timeout=TICK)
+                if said is None:
+                    yield None
+                else:  # that the driver has subscribed, again perhaps, or what somebody has published
+                    yield said["data"].decode() if said["type"] == "message" else ""
 
     def concerns(self) -> Sequence[str]:
         """What of the server's settings can lose what it has answered for."""

@@ -34,6 +34,8 @@ class Change(Generic[Result]):
     result: Result
     puts: Mapping[str, bytes] = field(default_factory=dict)
     deletes: Collection[str] = ()
+    tells: str | None = None
+    """The job about which those who watch are told."""
 
 
 class Space:
@@ -135,7 +137,7 @@ class Space:
             if not change.puts and not change.deletes:
                 return change.result
             versions = {name: entries[name].version if name in entries else 0 for name in names}
-            if self.commit(versions, change.puts, change.deletes, over=entries):
+            if self.commit(versions, change.puts, change.deletes, over=entries, tells=change.tells):
                 return change.result
             if time.monotonic() > deadline:
                 raise StoreUnusable("the record store changes too fast: others were always quicker for a minute")
@@ -153,12 +155,13 @@ class Space:
         deletes: Collection[str] = (),
         *,
         over: Mapping[str, Entry] | None = None,
+        tells: str | None = None,
     ) -> bool:
         """Write, if all compared keys have these versions; `over` is what was in keys that may have parts."""
         written, parts = self._parted(puts)
         gone = [name for name in deletes if name not in puts]
         outdated = [part for name in {*puts, *gone} for part in _parts((over or {}).get(name))]
-        return self.backend.commit(versions, written, [*gone, *outdated], persists=parts)
+        return self.backend.commit(versions, written, [*gone, *outdated], persists=parts, tells=tells)
 
     def _parted(self, puts: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
         """Values as they are written, and the parts that were parked for them."""
