@@ -11,6 +11,7 @@ from tests.support.servers.fixtures import (  # noqa: F401
     redis_server,
     rest_catalog,
     s3_server,
+    server,
     servers_folder,
     spark_cluster,
     vending_catalog,

@@ -19,16 +19,16 @@ from icepact.record import retries
 from icepact.record.open import open_store
 from icepact.record.store import RecordStore
 from icepact.schedule.queue import next_job
+from tests.support.ears import Ear
 from tests.support.jobs import US, job_request, make_job
 from tests.support.servers.cutting import Door, door_to
-from tests.support.servers.etcd import EtcdServer, etcd_server
-from tests.support.servers.postgres import Postgres, fresh_database, postgres
+from tests.support.servers.durable import KINDS, Server, address_of
+from tests.support.servers.etcd import etcd_server
+from tests.support.servers.postgres import Postgres
 from tests.support.servers.process import free_ports
-from tests.support.servers.redis import RedisServer, redis_server
+from tests.support.servers.redis import redis_server
 from tests.support.servers.wire import Cut, Wire, wire
 
-KINDS = ("redis", "etcd", "postgresql")
-Server = RedisServer | EtcdServer | Postgres
 Proxy = Door | Wire
 JOBS, TABLES, WORKERS = 30, 7, 3
 
@@ -37,21 +37,6 @@ JOBS, TABLES, WORKERS = 30, 7, 3
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever has not heard of a server yet waits for it as others do."""
     monkeypatch.setattr(retries, "FIRST_PATIENCE", retries.PATIENCE)
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def server(request: pytest.FixtureRequest, servers_folder: Path) -> Iterator[Server]:
-    """A server that remembers what it answered for."""
-    with ExitStack() as stack:
-        match request.param:
-            case "redis":
-                yield stack.enter_context(redis_server(servers_folder, durable=True))
-            case "etcd":
-                yield stack.enter_context(etcd_server(servers_folder, durable=True))
-            case _:
-                folder = servers_folder / "restarted"
-                folder.mkdir(mode=0o711)
-                yield stack.enter_context(postgres(folder))
 
 
 @pytest.fixture
@@ -63,14 +48,6 @@ def door(server: Server) -> Iterator[Proxy]:
         return
     with door_to(server.port) as line:
         yield line
-
-
-def address_of(server: Server, port: int | None = None) -> str:
-    """Where nothing is yet; by way of another port, if one is given."""
-    if not isinstance(server, Postgres):
-        return server.uri(port)
-    address = fresh_database(server).replace(f":{server.port}/", f":{port or server.port}/")
-    return f"{address}?sslmode=disable&gssencmode=disable"  # the proxy reads what is said
 
 
 @dataclass
@@ -284,8 +261,12 @@ def test_etcd_asks_for_a_password_and_tokens_expire(servers_folder: Path) -> Non
         named = server.uri().replace("//", "//root:s3cret%2Fword@")
         store = open_store(named)
         store.put_document("counter", "n", {"n": 1})
-        server.process.kill()
-        server.process.start()  # it has forgotten all tokens
+        ear = Ear()
+        with store.watch(ear):
+            ear.until("")
+            server.process.kill()
+            server.process.start()  # it has forgotten all tokens
+            ear.until("")
         found = store.document("counter", "n")
         assert found is not None
         assert found.body == {"n": 1}

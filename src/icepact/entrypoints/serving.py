@@ -55,9 +55,15 @@ class Service:
     ending: threading.Event = field(default_factory=threading.Event)
     """Set once its workers have ended, and it is about to: whoever waits for a job is answered now."""
     submitted: Bell = field(default_factory=Bell)
-    """Rings in this process when a job was put into the queue."""
+    """Rings when there may be a job for a worker: one was put into the queue here, or the store says that something
+    about one has changed."""
     ended: Bell = field(default_factory=Bell)
-    """Rings in this process when one of its workers has ended a job."""
+    """Rings about a job when a worker of this process has ended it, or the store says that it has changed."""
+
+    def heard(self, job_id: str) -> None:
+        """The store says that something about a job has changed; nothing is all of them."""
+        self.submitted.ring()
+        self.ended.ring(job_id)
 
 
 def build_service(given: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Service:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.servers.cluster import SparkCluster
 from tests.support.servers.cluster import spark_cluster as start_spark_cluster
+from tests.support.servers.durable import KINDS, Server, durable_server
 from tests.support.servers.etcd import EtcdServer
 from tests.support.servers.etcd import etcd_server as start_etcd
 from tests.support.servers.postgres import Postgres
@@ -75,6 +76,13 @@ def etcd_server(servers_folder: Path) -> Iterator[EtcdServer]:
     """etcd."""
     with start_etcd(servers_folder) as server:
         yield server
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def server(request: pytest.FixtureRequest, servers_folder: Path) -> Iterator[Server]:
+    """Each server that keeps a record store; it may be killed and started again."""
+    with durable_server(request.param, servers_folder) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

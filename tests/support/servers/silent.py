@@ -4,7 +4,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tests.support.servers.process import LOOPBACK
 
@@ -33,6 +33,13 @@ class Line:
     """May be changed at any time; lines that are dead stay so."""
     swallowed: int = 0
     """Requests that were not answered."""
+    deaths: list[threading.Event] = field(default_factory=list)
+    """One for each line."""
+
+    def die(self) -> None:
+        """Nothing comes back any more on all lines that there are now."""
+        for dead in list(self.deaths):
+            dead.set()
 
 
 @contextmanager
@@ -65,6 +72,7 @@ def _carry(client: socket.socket, line: Line) -> None:
         if line.behind is not None:
             server = open_now.enter_context(socket.create_connection((LOOPBACK, line.behind)))
         dead = threading.Event()
+        line.deaths.append(dead)
         if server is not None:
             threading.Thread(target=_answer, args=(server, client, dead), daemon=True).start()
         while asked := client.recv(1 << 16):

@@ -64,6 +64,7 @@ class Serving:
             given,
             workers=self.workers,
             grace=settings.grace,
+            bell=self.service.submitted,
             metrics=self._counters.path,
             ended=self.service.ended.ring,
         )
@@ -81,8 +82,7 @@ class Serving:
         """Serve until a signal says that it is to end: the first in order, the second now."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
-        threading.Thread(target=self._pass_on, name="icepact-bell", daemon=True).start()
-        with self._counters:
+        with self._counters, self.service.store.watch(self.service.heard):
             self._supervisor.start()
             self._scheduling.start()
             try:
@@ -109,15 +109,6 @@ class Serving:
     def _end_now(self) -> None:
         self._supervisor.stop()
         self._server.should_exit = self._server.force_exit = True
-
-    def _pass_on(self) -> None:
-        """Tell the workers when a job was submitted here."""
-        bell = self.service.submitted
-        rung = bell.rung
-        while True:
-            if bell.wait(3600.0, since=rung):
-                rung = bell.rung
-                self._supervisor.ring()
 
 
 def refuse_open(host: str, store: DocumentStore) -> None:

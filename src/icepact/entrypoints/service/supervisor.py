@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from icepact.entrypoints.service.worker import RENEWED
+from icepact.schedule.bell import Bell
 
 _PROGRAM = "icepact.entrypoints.service.worker"
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
@@ -19,6 +20,8 @@ _LIVED_WELL = 60.0
 """Seconds after which a worker that dies is not taken for one that cannot start."""
 _TO_LEAVE = 5.0
 """Seconds beyond its grace that a worker may take to end."""
+_BETWEEN_RINGS = 0.05
+"""Seconds between two times that workers are told: each then looks for a job, however many of them are idle."""
 _log = logging.getLogger("icepact")
 
 
@@ -31,14 +34,17 @@ class Supervisor:
         *,
         workers: int,
         grace: float,
+        bell: Bell,
         metrics: Path | None = None,
         ended: Callable[[str], object] = lambda _: None,
     ) -> None:
         """`given` is what `build_service` is given, `metrics` the folder into which workers write what they count;
-        `ended` is called with the id of a job of which a worker says that it has ended."""
+        `bell` rings when there may be a new job, and `ended` is called with the id of a job of which a worker says that
+        it has ended."""
         counted = None if metrics is None else str(metrics)
         self._settings = json.dumps({"given": dict(given), "workers": workers, "metrics": counted})
         self._grace = grace
+        self._bell = bell
         self._said_ended = ended
         self._stopping = threading.Event()
         self._children: dict[int, subprocess.Popen[str]] = {}
@@ -55,17 +61,14 @@ class Supervisor:
 
     def start(self) -> None:
         """Start all workers."""
+        threading.Thread(target=self._pass_on, name="icepact-bell", daemon=True).start()
         for keeper in self._keepers:
             keeper.start()
-
-    def ring(self) -> None:
-        """Tell all workers that there may be a new job."""
-        for child in list(self._children.values()):
-            self._write(child, "job\n")
 
     def stop(self) -> None:
         """Start no workers any more, and ask all to end: the first time in order, the second time now."""
         self._stopping.set()
+        self._bell.ring()
         with self._lock:
             for child in self._children.values():
                 child.terminate()
@@ -77,6 +80,15 @@ class Supervisor:
             keeper.join(max(0.0, until - time.monotonic()))
         for child in list(self._children.values()):
             child.kill()  # no harm if it is gone
+
+    def _pass_on(self) -> None:
+        """Tell the workers when the bell rings; however often it does meanwhile, they are told once."""
+        rung = self._bell.rung
+        while not self._stopping.wait(_BETWEEN_RINGS):
+            if self._bell.wait(3600.0, since=rung):
+                rung = self._bell.rung
+                for child in list(self._children.values()):
+                    self._write(child, "job\n")
 
     def _keep(self, at: int) -> None:
         wait = _FIRST_WAIT

@@ -29,7 +29,13 @@ class Working:
         settings = self.service.config.service
         self.workers = max(settings.workers, 1) if workers is None else workers
         self._counters = CounterFolder()
-        self._supervisor = Supervisor(given, workers=self.workers, grace=settings.grace, metrics=self._counters.path)
+        self._supervisor = Supervisor(
+            given,
+            workers=self.workers,
+            grace=settings.grace,
+            bell=self.service.submitted,
+            metrics=self._counters.path,
+        )
         self.metrics = self._serve_metrics(self._counters.path, metrics_port)
         self._asked = threading.Event()
 
@@ -37,7 +43,7 @@ class Working:
         """Work until a signal says that it is to end: the first in order, the second now."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
-        with self._counters:
+        with self._counters, self.service.store.watch(self.service.heard):
             self._supervisor.start()
             self._asked.wait()
             self._supervisor.wait()
