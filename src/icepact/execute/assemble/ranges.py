@@ -77,7 +77,8 @@ class PageRanges:
         return ColumnRange.of(
             self._kind,
             lower=bound_value(self._leaf, lower) if usable_bound(self._leaf, lower) else None,
-            upper=bound_value(self._leaf, upper) if usable_bound(self._leaf, upper) else None,
+            # ClickHouse leaves an upper bound empty that would be long: of a lower one it is true all the same
+            upper=bound_value(self._leaf, upper) if upper and usable_bound(self._leaf, upper) else None,
             nulls=nulls,
             rows=rows,
         )

@@ -29,7 +29,12 @@ from icepact.execute.parquet.schema import Leaf
 from icepact.execute.parquet.thrift import UNKNOWN, Fields, is_known
 
 _WRITER = re.compile(r"\s*(?P<name>\S+)(?:\s+version\s+(?P<version>[0-9]{1,9}(?:\.[0-9]{1,9})*))?")
-_OLDEST: Mapping[str, tuple[int, ...]] = {"parquet-mr": (1, 10), "parquet-cpp": (1, 5), "parquet-cpp-arrow": (1,)}
+_OLDEST: Mapping[str, tuple[int, ...]] = {"parquet-mr": (1, 10), "parquet-cpp": (2,), "parquet-cpp-arrow": (6,)}
+"""Writers below these versions have bugs that readers know of by their name.
+
+parquet-cpp, which Arrow before 4.0 was called and which never came to 2.0, says of compressed data pages of version 2
+that they are not. Arrow before 6.0 counts no nulls where the values came in a dictionary.
+"""
 _SHOW_NAN: Mapping[str, tuple[float, ...]] = {"parquet-mr": (math.inf,), "parquet-mr-trino": (480,)}
 """Writers below these versions that put NaN into a bound or else count it: bounds without it prove that there is none.
 
@@ -115,12 +120,14 @@ def trusted_statistics(footer: Footer, index: int, chunk: Chunk) -> Fields:
     if not is_known(statistics):
         return {}
     trusted: Fields = {}
-    if 0 <= statistics.get(3, -1) <= chunk.values:
-        trusted[3] = statistics[3]
+    by_old_writer = old_writer(footer) is not None
+    nulls = statistics.get(3, -1)
+    if not by_old_writer and (0 <= nulls < chunk.values or _all_null(chunk)):
+        trusted[3] = nulls
     nans = _nans(footer, leaf, chunk)
     if _float_form(leaf) is not None and nans is not None:
         trusted[9] = nans
-    if footer.ordered(index) and sortable(leaf) and old_writer(footer) is None and nans == 0:
+    if footer.ordered(index) and sortable(leaf) and not by_old_writer and nans == 0:
         if usable_bound(leaf, statistics.get(5)):
             trusted |= {number: statistics[number] for number in (5, 7) if number in statistics}
         if usable_bound(leaf, statistics.get(6)):
@@ -138,13 +145,19 @@ def _nans(footer: Footer, leaf: Leaf, chunk: Chunk) -> int | None:
     counted = statistics.get(9)
     if counted is not None:
         return counted if (1 if shown else 0) <= counted <= chunk.values else None
-    if statistics.get(3) == chunk.values:
+    if _all_null(chunk):
         return 0
     return (
         0
         if _shows_nan(footer) and usable_bound(leaf, statistics.get(5)) and usable_bound(leaf, statistics.get(6))
         else None
     )
+
+
+def _all_null(chunk: Chunk) -> bool:
+    """True if a chunk has nothing but nulls. Polars counted them once for each page: where there is a bound, there is a
+    value."""
+    return chunk.statistics.get(3) == chunk.values and {1, 2, 5, 6}.isdisjoint(chunk.statistics)
 
 
 def _is_nan(form: str, bound: bytes) -> bool:

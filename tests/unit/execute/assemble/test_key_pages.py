@@ -440,6 +440,18 @@ def test_indexes_that_contradict_their_file(kernel: Kernel, name: str, version: 
 
 
 @pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("bounds", [(2,), (3,), (2, 3)], ids=["lower", "upper", "both"])
+def test_bounds_that_were_too_long_are_empty(kernel: Kernel, bounds: Sequence[int]) -> None:
+    """A page without a bound has an empty one, whatever it holds."""
+    texts = ["", *(f"{number:03d}" for number in range(1, 40))]
+    path = in_pages(kernel, "f", rows_of({WORD: texts}))
+    reindexed(path, STATISTICS, lambda index: [index[n].__setitem__(page, b"") for n in bounds for page in (0, 2)])
+    for position in (0, 1, 3, 8, 11):
+        file = given(path, deletes=[kernel.equality_delete("d", rows_of({WORD: [texts[position]]}))])
+        assert found(kernel, file).positions == [position]
+
+
+@pytest.mark.usefixtures("always")
 def test_decimals_with_bounds_that_are_cut(tmp_path: Path) -> None:
     """What is left of them are other numbers."""
     kernel = Kernel(folder=tmp_path, schema=struct(column(1, "k", "decimal(38, 0)")))
