@@ -151,5 +151,6 @@ def _in_form_of_type(kind: str, leaf: Leaf) -> bool:
     if (kind, leaf.physical) in _PROMOTED:
         return leaf.logical == ()
     if logical and logical[0] == "decimal":
-        return bool(leaf.logical) and leaf.logical[0] == "decimal" and leaf.logical[2] == logical[2]
+        # some writers put decimals of any length in the order of their bytes
+        return leaf.logical[:1] == ("decimal",) and leaf.logical[2] == logical[2] and leaf.physical != BYTE_ARRAY
     return leaf.physical == physical and leaf.logical == logical

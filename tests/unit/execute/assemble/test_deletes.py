@@ -92,12 +92,12 @@ def test_the_filter_of_a_promoted_column_is_not_asked(tmp_path: Path, keys: list
     assert kernel.rewritten(given(path, deletes=[delete]))["k"].to_pylist() == [1, 3]
 
 
-def as_bytes(kernel: Kernel, values: list[Decimal]) -> Path:
-    """Decimals as some writers hold them: the fewest bytes of the unscaled value."""
+def as_bytes(kernel: Kernel, values: list[Decimal], *, bounds: bool = False) -> Path:
+    """Decimals as some writers hold them: the fewest bytes of the unscaled value; bounds are those of the bytes."""
     unscaled = [int(value.scaleb(2)) for value in values]
     raw = [n.to_bytes((n.bit_length() + 8) // 8, "big", signed=True) for n in unscaled]
     rows = rows_of({stored(1, "k", pa.binary()): raw})
-    path = kernel.file("f", rows, write_statistics=False, bloom_filter_options={"k": BLOOM})
+    path = kernel.file("f", rows, write_statistics=bounds, bloom_filter_options={"k": BLOOM})
 
     def annotate(fields: Fields) -> None:
         element = fields[2][1]
@@ -105,6 +105,15 @@ def as_bytes(kernel: Kernel, values: list[Decimal]) -> Path:
 
     path.write_bytes(bent(path.read_bytes(), annotate))
     return path
+
+
+def test_bounds_of_decimals_of_any_length_are_not_believed(tmp_path: Path) -> None:
+    kernel = Kernel(folder=tmp_path, schema=struct(column(1, "k", "decimal(9, 2)")), writing=COPY)
+    path = as_bytes(kernel, [Decimal("0.01"), Decimal("7.25"), Decimal("0.05")], bounds=True)
+    statistics = meta_of(footer_of(path.read_bytes()))[12]
+    assert (statistics[6], statistics[5]) == (b"\x01", b"\x05")
+    delete = kernel.equality_delete("d", rows_of({stored(1, "k", pa.decimal128(9, 2)): [Decimal("7.25")]}))
+    assert kernel.rewritten(given(path, deletes=[delete]))["k"].to_pylist() == [Decimal("0.01"), Decimal("0.05")]
 
 
 def as_numbers(kernel: Kernel, values: list[Decimal]) -> Path:
