@@ -95,6 +95,8 @@ def _sentences(found: Mapping[str, Summary], entries: Sequence[Mapping[str, Any]
         said.append("\n".join(lines))
     if soak.KIND in found:
         said.append(_of_the_soak([e for e in entries if e["kind"] == soak.KIND]))
+    if services.KIND in found:
+        said.append(_of_the_services([e for e in entries if e["kind"] == services.KIND]))
     if kills.KIND in found:
         said.append(_of_the_kills([e for e in entries if e["kind"] == kills.KIND and e["hit"]]))
     return said
@@ -118,6 +120,18 @@ def _of_the_soak(cycles: Sequence[Mapping[str, Any]]) -> str:
         listed = ", ".join(f"{what} {count}" for what, count in counter.most_common())
         lines.append(f"| {titles[name]} | {listed or 'none'} |")
     return "\n".join(lines)
+
+
+def _of_the_services(trials: Sequence[Mapping[str, Any]]) -> str:
+    over = Counter(str(entry["store"]) for entry in trials)
+    died = Counter(str(entry["store"]) for entry in trials if entry["how"].get("store"))
+    stores = ", ".join(f"{name} {count}" for name, count in over.items())
+    with_it = ", ".join(f"{name} {count}" for name, count in died.items()) or "none"
+    jobs = sum(int(entry.get("jobs", 0)) for entry in trials)
+    return (
+        f"Processes of a service were killed over these stores: {stores}, while {jobs:,} jobs were submitted and "
+        f"carried out. The store's own server died with them: {with_it}."
+    )
 
 
 def _of_the_kills(hits: Sequence[Mapping[str, Any]]) -> str:
