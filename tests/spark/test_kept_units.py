@@ -92,12 +92,16 @@ def carried_out_by_two(
     return compactor.resume_dead(table)
 
 
-@pytest.mark.parametrize(("how", "deletes"), [(carried_out, "apply"), (carried_out_by_two, "carry")])
+_LAST, _FIRST = ([2, 2, 2], ["0-00", "1-00"]), ([0], ["0-01", "1-00", "2-00"])
+
+
 @pytest.mark.parametrize(
-    ("lost", "kept"),
+    ("how", "deletes", "lost", "kept"),
     [
-        pytest.param([2, 2, 2], ["0-00", "1-00"], id="the last unit"),
-        pytest.param([0], ["0-01", "1-00", "2-00"], id="a file of the first unit"),
+        pytest.param(carried_out, "apply", *_LAST, id="the last unit, applied"),
+        pytest.param(carried_out, "apply", *_FIRST, id="a file of the first, applied", marks=pytest.mark.matrix),
+        pytest.param(carried_out_by_two, "carry", *_LAST, id="the last unit, carried", marks=pytest.mark.matrix),
+        pytest.param(carried_out_by_two, "carry", *_FIRST, id="a file of the first, carried"),
     ],
 )
 def test_other_units_are_kept(

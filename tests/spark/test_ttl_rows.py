@@ -108,7 +108,7 @@ def moments(dice: random.Random, count: int) -> list[datetime | None]:
         (2, "merge-on-read"),
         pytest.param(2, "copy-on-write", marks=pytest.mark.matrix),
         (3, "merge-on-read"),
-        (3, "copy-on-write"),
+        pytest.param(3, "copy-on-write", marks=pytest.mark.matrix),
     ],
 )
 def test_exactly_the_old_rows_go(
