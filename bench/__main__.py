@@ -4,7 +4,7 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,11 +58,12 @@ BENCHMARKS = (
 LISTED = [benchmark.name for benchmark in BENCHMARKS if benchmark.listed]
 REWRITE = "rewrite"
 STREAM = "stream"
-LARGE = {
+CONVERT = "convert"
+LARGE: Mapping[str, Callable[..., list[Result]]] = {
     "safety": safety,
     "starts": starts,
     "lanes": lanes,
-    "convert": conversion,
+    CONVERT: conversion,
     "join": key_join,
     STREAM: stream,
 }
@@ -90,7 +91,8 @@ def main() -> None:
         if name in names:
             print(f"running {name} ...", file=sys.stderr)
             rounds = arguments.runs if name == STREAM else min(arguments.rounds, arguments.repeats)
-            found = measure(rounds, arguments.scale, arguments.folder, arguments.heap)
+            more = {"parts": tuple(arguments.parts.split(","))} if name == CONVERT and arguments.parts else {}
+            found = measure(rounds, arguments.scale, arguments.folder, arguments.heap, **more)
             keep(found)
             results += found
     if SOAK in names:
@@ -122,7 +124,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--minutes", type=float, help="of each side, for soak, 3 by default; of the load, for service, 5 by default"
     )
-    parser.add_argument("--parts", help=f"of service, such as job,load; default {','.join(PARTS)}")
+    parser.add_argument("--parts", help="of service, such as job,load, or of convert, small,large; all by default")
     parser.add_argument("--store", help="record store under the load of service; default a file")
     parser.add_argument(
         "--runs", type=int, default=10, help="compactions under the stream, for stream; its bar is for 50"
