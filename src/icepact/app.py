@@ -328,9 +328,11 @@ class Application:
         dry_run: bool = False,
         progress: Progress | None = None,
         on_operation: Callable[[str], None] | None = None,
+        confirm: "Callable[[Plan], bool] | None" = None,
     ) -> "MaintenanceOutcome":
         """Do what the policy of a table names as housekeeping, compaction included, where it is due. `without` are
-        operations that are left out; `on_operation` is called before each other. A dry run says what each would do."""
+        operations that are left out; `on_operation` is called before each other, and `confirm` with its plan: if it
+        says no, Cancelled is raised. A dry run says what each would do."""
         name = self._full_name(table)
         context = self.context(name)
         from icepact.maintain.maintenance import maintain
@@ -344,6 +346,7 @@ class Application:
             dry_run=dry_run,
             progress=progress,
             on_operation=on_operation,
+            confirm=confirm or (lambda _: True),
         )
 
     def statistics(

@@ -12,11 +12,13 @@ from icepact import Compactor
 from icepact.iceberg.table.statistics import sketch_files
 from icepact.maintain import maintenance, steps
 from icepact.maintain.runs import hold
-from icepact.model.errors import BadInput
+from icepact.model.errors import BadInput, Cancelled, JobLost, QuotaUsed
 from icepact.model.expiry import ExpireResult
 from icepact.model.maintenance import MaintenanceOutcome
+from icepact.model.plan import Plan
 from icepact.model.policy import OPERATIONS
 from icepact.model.status import Status
+from icepact.policy.options import Options
 from tests.support.oracle import seen
 from tests.support.reach import location_of, on_disk, reachable
 
@@ -98,6 +100,31 @@ def test_what_the_policy_leaves_out(compactor: Compactor, spark: SparkSession, t
     assert all("left out by housekeeping" in one.reason for one in only.operations if not one.outcome)
     assert spark.sql(f"SELECT * FROM {table}.snapshots").count() == 1
     assert (location_of(spark, table) / "data" / "lost.parquet").exists()
+
+
+@pytest.mark.parametrize(("refused", "refusal"), [("compact", QuotaUsed()), ("expire", JobLost()), ("orphans", None)])
+def test_every_plan_is_confirmed_right_before_its_run(
+    compactor: Compactor, table: str, refused: str, refusal: Exception | None
+) -> None:
+    """Whoever confirms them may end the round, as the quota of a tenant does."""
+    confirmed: list[str] = []
+
+    def ended() -> list[str]:
+        return [run.outcome.operation for run in reversed(compactor.runs(table)) if run.outcome]
+
+    def confirm(plan: Plan) -> bool:
+        assert ended() == confirmed
+        if plan.operation != refused:
+            confirmed.append(plan.operation)
+        elif refusal is not None:
+            raise refusal
+        return plan.operation != refused
+
+    policy = Options(housekeeping="compact,expire,orphans")
+    with pytest.raises(Cancelled if refusal is None else type(refusal)):
+        compactor.application.maintain(table, policy, confirm=confirm)
+    operations = ["compact", "expire", "orphans"]
+    assert ended() == confirmed == operations[: operations.index(refused)]
 
 
 def test_housekeeping_is_paid_for(compactor: Compactor, spark: SparkSession, table: str) -> None:

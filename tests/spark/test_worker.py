@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,6 +18,7 @@ from icepact.model.errors import StoreUnusable
 from icepact.model.job import Job, JobRequest, JobStatus, Operation
 from icepact.model.limits import Limit, Resource
 from icepact.model.status import Status
+from icepact.model.tenant import Quota
 from icepact.policy.options import Options
 from icepact.record import watch
 from icepact.record.pauses import FAILURES, job_failed
@@ -62,10 +63,15 @@ def table(spark: SparkSession, namespace: str) -> str:
         f"CREATE TABLE {name} (id bigint, at timestamp) USING iceberg"
         " TBLPROPERTIES ('format-version' = '2', 'history.expire.max-snapshot-age-ms' = '1')"
     )
+    append_small(spark, name)
+    return name
+
+
+def append_small(spark: SparkSession, table: str) -> None:
+    """Some small files."""
     for batch in range(FILES):
         rows = spark.range(batch * 10, batch * 10 + 10, 1, 1).selectExpr("id", "timestamp '2026-01-01 10:00:00' AS at")
-        rows.writeTo(name).append()
-    return name
+        rows.writeTo(table).append()
 
 
 Do = Callable[..., Job]
@@ -211,6 +217,46 @@ def test_health_is_remembered_when_it_was_asked_and_after_a_change(
 
 
 # -- what does not end well -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def tenants(application: Application, store: RecordStore, namespace: str) -> Iterator[Tenants]:
+    """One without a quota, called like the namespace, since what another test spent for it would count."""
+    tenants = Tenants(store, catalog=application.catalog.name)
+    tenants.create(namespace, tables=[f"{namespace}.*"])
+    yield tenants
+    tenants.remove(namespace)
+
+
+@pytest.mark.parametrize(
+    ("operation", "options"), [(Operation.COMPACT, {}), (Operation.MAINTAIN, {"housekeeping": "compact"})]
+)
+def test_a_plan_that_does_not_fit_into_what_is_left_waits(
+    do: Do,
+    store: RecordStore,
+    jobs: Jobs,
+    tenants: Tenants,
+    spark: SparkSession,
+    namespace: str,
+    table: str,
+    operation: Operation,
+    options: dict[str, Any],
+) -> None:
+    """A job is taken as long as anything is left of its tenant's quota."""
+    request = JobRequest(operation=operation, table=table, options={"min_input_files": 2, **options})
+    first = jobs.submit(request, tenant=namespace)
+    do(None)
+    assert jobs.get(first.job_id).status is JobStatus.SUCCEEDED
+    [spent] = [run.outcome.groups[0].bytes_in for run in store.runs(catalog=first.catalog, table=table) if run.outcome]
+    tenants.change(namespace, quota=Quota(bytes_per_hour=spent * 3 // 2))
+    append_small(spark, table)
+    before = commits(spark, table)
+    second = jobs.submit(request, tenant=namespace)
+    do(None)
+    waiting = jobs.get(second.job_id)
+    assert (waiting.status, waiting.failures, waiting.error_type) == (JobStatus.QUEUED, 0, "QuotaUsed")
+    assert commits(spark, table) == before
+    store.ask_to_cancel_job(waiting.job_id)
 
 
 def test_a_job_on_a_table_that_is_not_there_fails_at_once(do: Do, namespace: str) -> None:

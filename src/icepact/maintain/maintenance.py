@@ -8,7 +8,7 @@ from icepact.housekeeping.statistics import has_statistics
 from icepact.iceberg.commit.run_files import may_delete
 from icepact.iceberg.java.bridge import describe_error
 from icepact.iceberg.table.table import IcebergTable
-from icepact.maintain.compaction import compact, resume_first
+from icepact.maintain.compaction import Confirm, compact, resume_first
 from icepact.maintain.context import Context
 from icepact.maintain.housekeeping import (
     PlanChore,
@@ -26,7 +26,7 @@ from icepact.maintain.housekeeping import (
 from icepact.maintain.inspect import plan, resolve_policy
 from icepact.maintain.limits import limits_of_the_hour
 from icepact.maintain.steps import last_run_of
-from icepact.model.errors import Cancelled, IcepactError, TableBusy
+from icepact.model.errors import Cancelled, IcepactError, JobLost, QuotaUsed, TableBusy
 from icepact.model.formatting import format_money, format_seconds
 from icepact.model.limits import Demand, Limit, Resource
 from icepact.model.maintenance import MaintenanceOutcome, OperationResult
@@ -50,17 +50,18 @@ def maintain(
     dry_run: bool = False,
     progress: Progress | None = None,
     on_operation: Callable[[str], None] | None = None,
+    confirm: Confirm = lambda _: True,
 ) -> MaintenanceOutcome:
     """Do what the policy of a table names as housekeeping, where it is due. An operation that fails does not keep the
     others from being done. `exclude` are folders that the removal of orphans leaves alone, `without` operations that
-    are none of this round; `on_operation` is called before each operation. A dry run says what each would do, as if it
-    were alone."""
+    are none of this round; `on_operation` is called before each operation, and `confirm` with its plan, right before
+    its run. A dry run says what each would do, as if it were alone."""
     started, clock = datetime.now(UTC), time.monotonic()
     heard = progress or Silent()
     resumed = None if dry_run else resume_first(context, name, request, heard)
     table, resolved = resolve_policy(context.spark_catalog, name, request, context.policies)
     policy = resolved.policy
-    round_ = _Round(context, table, policy, request, exclude, heard, dry_run=dry_run)
+    round_ = _Round(context, table, policy, request, exclude, heard, confirm, dry_run=dry_run)
     round_.pay(resumed)
     done: list[OperationResult] = []
     for operation in (one for one in OPERATIONS if one not in without):
@@ -96,6 +97,7 @@ class _Round:
         request: Options,
         exclude: Sequence[str],
         progress: Progress,
+        confirm: Confirm,
         *,
         dry_run: bool,
     ) -> None:
@@ -104,6 +106,7 @@ class _Round:
         self._policy = policy
         self._request = request
         self._progress = progress
+        self._confirm = confirm
         self._dry_run = dry_run
         self._began = time.monotonic()
         self._money = 0.0
@@ -132,8 +135,8 @@ class _Round:
             outcome = self._compact() if operation == "compact" else self._keep_house(operation)
         except _OverBudget as error:
             return OperationResult(operation=operation, reason=str(error))
-        except Cancelled:
-            raise
+        except (Cancelled, JobLost, QuotaUsed):
+            raise  # whoever confirms plans wants no more of this round now
         except TableBusy as error:
             return OperationResult(operation=operation, reason=str(error))
         except Exception as error:
@@ -210,7 +213,7 @@ class _Round:
             limits=self._limits(),
             progress=self._progress,
             on_resumed=lambda _: True,
-            confirm=lambda _: True,
+            confirm=self._confirmed,
         )
         assert outcome is not None  # nobody says no
         return outcome
@@ -235,5 +238,12 @@ class _Round:
         over = [limit.name for limit in self._limits_of_steps() if predicted.of(limit.resource) > limit.amount]
         if over:
             raise _OverBudget(f"over the budget ({', '.join(over)})")
+        self._confirmed(made)
         self._promised = money
+        return True
+
+    def _confirmed(self, made: Plan) -> bool:
+        """Yes; raises Cancelled if somebody says no."""
+        if not self._confirm(made):
+            raise Cancelled(f"the plan for {made.table} was not confirmed")
         return True

@@ -29,6 +29,8 @@ units are written. checkpointed: and recorded. proven: a group holds what reader
 ready waits for a quiet moment, if there is none now. judged: groups were compared
 with the head. attempting: a commit is recorded as under way. landed: it is in the table. committed: and recorded.
 executed: nothing is left to write. finished: the end is recorded. cleaned: what was written for nothing is gone."""
+BEGUN = frozenset(STEPS[STEPS.index("recorded") :])
+"""Steps of a run that is on record."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from icepact.economics.spending import planned_spending
 from icepact.model.errors import Cancelled, IcepactError, JobLost, QuotaUsed
 from icepact.model.job import Job, JobProgress
-from icepact.model.progress import STEPS, UnitDone
+from icepact.model.progress import BEGUN, UnitDone
 from icepact.model.run import Owner
 from icepact.record.store import RecordStore
 from icepact.schedule.queue import is_late
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from icepact.model.outcome import Outcome
     from icepact.model.plan import Plan
 
-_BEGUN = STEPS.index("recorded")
 _RUNS_READ = 5
 _log = logging.getLogger("icepact")
 
@@ -111,7 +110,15 @@ class Holding:
         self.check()
         before, planned = self._progress, planned_spending(plan)
         units = sum(len(step.units) for step in plan.rewrites)
-        self._now(replace(before, planned_units=units, planned_bytes=planned.bytes, planned_money=float(planned.money)))
+        self._now(
+            replace(
+                before,
+                step="",  # its run has not begun
+                planned_units=units,
+                planned_bytes=planned.bytes,
+                planned_money=float(planned.money),
+            )
+        )
         try:
             self._check_plan(self.job, plan, self.beat)
         except QuotaUsed:
@@ -149,7 +156,7 @@ class Holding:
         """Renew the claim, record progress, and see whether the job is to stop; it raises if the store is away."""
         if self._stop is not None and self._stop.lost:
             return self._stop_run()
-        if self._run_id is None and self._progress.step in STEPS[_BEGUN:]:
+        if self._run_id is None and self._progress.step in BEGUN:
             self._find_run()
         with self._lock:
             progress, self._unrecorded = self._unrecorded, None

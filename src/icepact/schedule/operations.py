@@ -163,6 +163,7 @@ def _maintain(application: "Application", task: Task) -> Answer:
         dry_run=task.request.dry_run,
         progress=task.listener,
         on_operation=task.listener.on_operation,
+        confirm=task.listener.confirm,
     )
     if done.well:
         return Answer(result=cut(done.to_dict()))

@@ -4,8 +4,8 @@ Jobs at once are counted where the next job is chosen, in one transaction with t
 was spent in the last hour is looked up before a job is chosen, and again once its plan is known, right before its run
 begins; a run that has begun counts with what its plan promises until it has ended. Until it has begun, its job counts
 with what it has announced: each worker first announces its plan, and then looks at what others have announced, so that
-of two in the same moment one sees the other at least. Maintenance has no plan as a whole: it is begun as long as
-anything is left.
+of two in the same moment one sees the other at least. Maintenance has no plan as a whole: each of its operations has,
+which is looked at as that of a job.
 """
 
 import time
@@ -19,6 +19,7 @@ from icepact.model.formatting import format_money, format_size
 from icepact.model.job import DEFAULT_TENANT, Job, JobStatus, Queue, TenantLimit
 from icepact.model.plan import Plan
 from icepact.model.policy import Policy
+from icepact.model.progress import BEGUN
 from icepact.model.tenant import Quota, QuotaUse
 from icepact.policy.options import Options
 from icepact.record.store import RecordStore
@@ -133,7 +134,8 @@ class Quotas:
         return Spending.sum(Spending(bytes=plan.planned_bytes, money=plan.planned_money) for plan in plans)
 
     def _has_begun(self, job: Job) -> bool:
-        run = None if job.run_id is None else self._store.run(job.run_id)
+        """Whether the run of what it has announced is on record; it may know an earlier one, too."""
+        run = self._store.run(job.run_id) if job.run_id is not None and job.progress.step in BEGUN else None
         return run is not None and run.status.open
 
     def refusal(self, job: Job) -> str | None:

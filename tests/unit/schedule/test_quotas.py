@@ -27,6 +27,7 @@ from icepact.model.job import (
 from icepact.model.plan import Plan
 from icepact.model.policy import Policy
 from icepact.model.run import Claim, Owner, RunRecord
+from icepact.model.status import Status
 from icepact.model.tenant import Quota
 from icepact.policy.options import Options
 from icepact.record.kv.store import KvStore
@@ -367,7 +368,22 @@ def test_a_run_that_has_begun_counts_once(service: Service) -> None:
     one, two = confirming(service, "a"), confirming(service, "b")
     one.confirm(a_plan())
     service.begin(one.job, a_plan().to_json())
+    one.step("recorded")
     two.confirm(a_plan())
+
+
+@pytest.mark.parametrize("status", [Status.COMMITTED, Status.UNKNOWN])
+def test_a_plan_counts_beside_the_run_that_its_job_began_before(service: Service, status: Status) -> None:
+    """As those of maintenance do, whether or not what became of the run is known."""
+    service.tenant("red", bytes_per_hour=11 * MB)
+    one, two = confirming(service, "a"), confirming(service, "b")
+    run = service.begin(one.job)
+    one.step("recorded")
+    service.store.move(Claim(run_id=run.run_id, epoch=run.epoch), status)
+    one.step("finished")
+    one.confirm(a_plan())
+    with pytest.raises(QuotaUsed):
+        two.confirm(a_plan())
 
 
 def _costing(step: Any, money: float) -> Any:
