@@ -27,9 +27,12 @@ class BulkDeletion:
 
     def __init__(self, table: IcebergTable) -> None:
         self._table = table
-        self._io = _with_large_batches(table)
+        io = table.table.io()
+        kind = str(io.getClass().getName())
+        may_be_s3 = kind == _S3 or kind.endswith(".ResolvingFileIO")
+        self._io = _with_large_batches(table, io, kind) if may_be_s3 else io
         self._in_bulk = table.java.class_of(_BULK).isInstance(self._io)
-        self._by_us = _is_plain_s3(table)
+        self._by_us = kind == _S3 and not any(key.startswith(_NOT_PLAIN) for key in table.java.mapping(io.properties()))
 
     def delete(self, paths: Sequence[str]) -> list[str]:
         """Delete these; returns those that are still there."""
@@ -67,27 +70,16 @@ class BulkDeletion:
         return bool(instance_of(self._table.java, "S3Deletion").delete(self._io, files, most, at_once))
 
 
-def _is_plain_s3(table: IcebergTable) -> bool:
-    """True if deleting from the table's storage is nothing but to send keys to S3."""
-    io = table.table.io()
-    if str(io.getClass().getName()) != _S3:
-        return False
-    return not any(key.startswith(_NOT_PLAIN) for key in table.java.mapping(io.properties()))
-
-
-def _with_large_batches(table: IcebergTable) -> Any:
-    """The table's own access to storage, or the same with as many keys in a request as S3 allows."""
-    java, io = table.java, table.table.io()
-    name = str(io.getClass().getName())
-    if name != _S3 and not name.endswith(".ResolvingFileIO"):
-        return io
+def _with_large_batches(table: IcebergTable, io: Any, kind: str) -> Any:
+    """The same access to storage with as many keys in a request as S3 allows; `kind` is its class."""
+    java = table.java
     properties = java.jvm.java.util.HashMap(io.properties())
     if properties.containsKey(_BATCH) and properties.containsKey(_THREADS):
         return io
     properties.putIfAbsent(_BATCH, _MOST)
     properties.putIfAbsent(_THREADS, _AT_ONCE)
     conf = table.session.sparkContext._jsc.hadoopConfiguration()
-    large = java.iceberg.CatalogUtil.loadFileIO(name, properties, conf)
+    large = java.iceberg.CatalogUtil.loadFileIO(kind, properties, conf)
     if java.class_of(_CREDENTIALS).isInstance(io):
         large.setCredentials(io.credentials())
     return large
