@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from icepact.execute.assemble.encode import column_name
-from icepact.execute.assemble.errors import NotAssembled, told_of
+from icepact.execute.assemble.errors import NotAssembled, errors_named
 from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.memory import most_decoded
 from icepact.execute.assemble.project import project
@@ -100,7 +100,7 @@ class Decoder:
 
     def rows(self, group: int, keep: np.ndarray | None, most: int) -> Iterator[pa.Table]:
         """Rows of a row group as the target's columns, at most so many at once; `keep` says which survive."""
-        with told_of(self.view.file.path):
+        with errors_named(self.view.file.path):
             yield from self._rows(group, keep, most)
 
     def _rows(self, group: int, keep: np.ndarray | None, most: int) -> Iterator[pa.Table]:

@@ -17,7 +17,7 @@ class CopyDiffers(ProofFailed):
 
 
 @contextmanager
-def told_of(path: str) -> Iterator[None]:
+def errors_named(path: str) -> Iterator[None]:
     """What pyarrow cannot read of a file is told in one line: another method may, or say why not."""
     try:
         yield

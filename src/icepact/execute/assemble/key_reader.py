@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from icepact.execute.assemble.errors import NotAssembled, told_of
+from icepact.execute.assemble.errors import NotAssembled, errors_named
 from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.key_pages import KeyPages
 from icepact.execute.assemble.ranges import constant_of
@@ -32,7 +32,7 @@ class KeyReader:
         """Columns of those rows of a row group that may have a key; of one that the file lacks, its constant."""
         own = self._own(field_ids)
         self._view.source.preload(pages.ranges)
-        with told_of(self._view.file.path):
+        with errors_named(self._view.file.path):
             return self._constants(field_ids, own) | {i: pages.column(i) for i in own}
 
     def _own(self, field_ids: Sequence[int]) -> list[int]:
@@ -52,7 +52,7 @@ class KeyReader:
 
     def _read(self, group: int, indexes: list[int], ids: Sequence[int]) -> dict[int, Any]:
         view = self._view
-        with told_of(view.file.path):
+        with errors_named(view.file.path):
             table = view.read_columns(self._file, group, indexes)
         rows = view.input.footer.row_groups[group].rows
         found = min(map(len, table.columns))
