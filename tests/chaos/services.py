@@ -28,10 +28,8 @@ from icepact.record.store import RecordStore
 from icepact.schedule.jobs import Jobs
 from tests.support.compactors import short_compactor
 from tests.support.oracle import seen
-from tests.support.servers.etcd import etcd_server
-from tests.support.servers.postgres import fresh_database, postgres
+from tests.support.servers.durable import address_of, durable_server
 from tests.support.servers.process import free_ports
-from tests.support.servers.redis import redis_server
 
 KIND = "service-kill"
 LONGEST = 300.0
@@ -363,15 +361,8 @@ STORES = ("sqlite", "postgres", "redis", "etcd")
 @contextmanager
 def store_place(kind: str, folder: Path) -> Iterator[StorePlace]:
     """A store of a kind for as long as it is needed."""
-    match kind:
-        case "sqlite":
-            yield StorePlace()
-        case "postgres":
-            with postgres(folder) as server:
-                yield StorePlace(address=fresh_database(server), restart=server.process.restart)
-        case "redis":
-            with redis_server(folder, durable=True) as redis:
-                yield StorePlace(address=redis.uri(), restart=redis.process.restart)
-        case _:
-            with etcd_server(folder, durable=True) as etcd:
-                yield StorePlace(address=etcd.uri(), restart=etcd.process.restart)
+    if kind == "sqlite":
+        yield StorePlace()
+        return
+    with durable_server(kind, folder) as server:
+        yield StorePlace(address=address_of(server), restart=server.process.restart)

@@ -18,6 +18,8 @@ from icepact.schedule.triggers import NO_COMMITS, CommitsSeen
 
 _TRIES = 20
 _COMMIT, _SCAN = "commit-report", "scan-report"
+REPORTS = (_COMMIT, _SCAN)
+"""What reports can be of, as Iceberg calls it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +75,7 @@ def note_commit(store: NoteStore, table: str, snapshot_id: int | None = None, *,
 def parse_report(document: Mapping[str, Any]) -> Report:
     """A report as REST catalogs receive it; BadInput says what is missing."""
     kind = document.get("report-type", _COMMIT)
-    if kind not in (_COMMIT, _SCAN):
+    if kind not in REPORTS:
         raise BadInput(f"report-type: {kind!r} is neither {_COMMIT} nor {_SCAN}")
     table, snapshot = document.get("table-name"), document.get("snapshot-id")
     if not isinstance(table, str) or not table:

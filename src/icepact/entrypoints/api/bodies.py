@@ -43,9 +43,9 @@ def options_schema(operation: Operation) -> dict[str, Any]:
     fields = {}
     for name in sorted(ALLOWED[operation].options):
         option, known = OPTIONS[name], choices(name)
-        shape: Mapping[str, Any] = (
-            {"enum": [*known, None]} if known else _BY_UNIT.get(option.unit, {}) if option.unit else {}
-        )
+        shape: Mapping[str, Any] = _BY_UNIT.get(option.unit, {}) if option.unit else {}
+        if known:
+            shape = {"enum": [*known, None]}
         fields[name] = {"description": option.description, **shape}
     return {"type": "object", "properties": fields, "additionalProperties": False}
 

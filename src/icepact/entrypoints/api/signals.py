@@ -7,14 +7,14 @@ from fastapi import APIRouter, Body, Response
 from icepact.entrypoints.api.bodies import CommitBody
 from icepact.entrypoints.api.callers import Asked, Operator
 from icepact.entrypoints.api.routes import WholeText
-from icepact.schedule.commits import note_commit, parse_report
+from icepact.schedule.commits import REPORTS, note_commit, parse_report
 
 router = APIRouter(route_class=WholeText, tags=["signals"])
 _REPORT: dict[str, Any] = {
     "type": "object",
     "required": ["table-name"],
     "properties": {
-        "report-type": {"type": "string", "enum": ["commit-report", "scan-report"]},
+        "report-type": {"type": "string", "enum": list(REPORTS)},
         "table-name": {"type": "string", "minLength": 1},
         "snapshot-id": {"type": "integer"},
     },

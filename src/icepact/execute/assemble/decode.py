@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from icepact.execute.assemble.encode import column_name
-from icepact.execute.assemble.errors import NotAssembled, errors_named
+from icepact.execute.assemble.errors import NotAssembled, errors_named, too_few_rows
 from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.memory import most_decoded
 from icepact.execute.assemble.project import project
@@ -109,16 +109,14 @@ class Decoder:
         for rows, columns in self._pieces(group, row_group.rows, most):
             found = min(map(len, columns), default=rows)
             if found != rows:  # a page has fewer than its chunk says
-                raise NotAssembled(
-                    f"{self.view.file.path}: {at + found} rows of a row group of {row_group.rows} can be read"
-                )
+                raise too_few_rows(self.view.file.path, at + found, row_group.rows)
             if not all(map(in_dictionaries, columns)):
                 raise NotAssembled(f"{self.view.file.path}: an index is beyond its dictionary")
             kept = None if keep is None else keep[at : at + rows]
             yield self._projected(columns, np.arange(row_group.first_row + at, row_group.first_row + at + rows), kept)
             at += rows
         if at != row_group.rows:
-            raise NotAssembled(f"{self.view.file.path}: {at} rows of a row group of {row_group.rows} can be read")
+            raise too_few_rows(self.view.file.path, at, row_group.rows)
 
     def _pieces(self, group: int, rows: int, most: int) -> Iterator[tuple[int, list[pa.ChunkedArray]]]:
         """The columns that the file has, at most so many rows at once; numbers in small dictionaries as indices."""

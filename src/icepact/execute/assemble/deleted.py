@@ -86,9 +86,8 @@ class DeletedRows:
         if pages is not None and not pages.rows:
             return np.zeros(rows, dtype=np.bool_)
         if pages is not None:
-            with suppress(
-                Damaged, NotAssembled
-            ):  # pages that are not what is said of them: the whole column does without that
+            # pages that are not what is said of them: the whole column does without that
+            with suppress(Damaged, NotAssembled):
                 return pages.spread(keys.matches(self._keys.of_pages(keys.field_ids, pages), pages.rows), rows)
         return keys.matches(self._keys.columns(keys.field_ids, group), rows)
 

@@ -27,6 +27,11 @@ def errors_named(path: str) -> Iterator[None]:
         raise NotAssembled(f"{path}: {one_line(error)}") from error
 
 
+def too_few_rows(path: str, found: int, rows: int) -> NotAssembled:
+    """A row group has not as many rows as it says: of a page that is short, pyarrow gives what there is."""
+    return NotAssembled(f"{path}: {found} rows of a row group of {rows} can be read")
+
+
 def one_line(error: Exception) -> str:
     """The first line of what an error says."""
     return str(error).splitlines()[0] if str(error) else type(error).__name__

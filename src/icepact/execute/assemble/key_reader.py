@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from icepact.execute.assemble.errors import NotAssembled, errors_named
+from icepact.execute.assemble.errors import NotAssembled, errors_named, too_few_rows
 from icepact.execute.assemble.input_view import InputView
 from icepact.execute.assemble.key_pages import KeyPages
 from icepact.execute.assemble.ranges import constant_of
@@ -57,7 +57,7 @@ class KeyReader:
         rows = view.input.footer.row_groups[group].rows
         found = min(map(len, table.columns))
         if found != rows:
-            raise NotAssembled(f"{view.file.path}: {found} rows of a row group of {rows} can be read")
+            raise too_few_rows(view.file.path, found, rows)
         if view.has_ids:
             return columns_by_id(table, ids)
         if any(len(view.leaves[n].path) > 1 for n in indexes):
